@@ -1,0 +1,192 @@
+"""The description of a transformer encoder, and the two files the world keeps it in."""
+
+import dataclasses
+import json
+import os
+import pathlib
+
+ACTIVATIONS = ("gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "tanh")
+
+# Settings of a Hugging Face config.json that would change what is computed, with the only values
+# that mean the plain post-norm encoder. A file that asks for more is refused, not half obeyed.
+_PLAIN = {
+    "add_cross_attention": (False, None),
+    "is_decoder": (False, None),
+    "is_encoder_decoder": (False, None),
+    "position_embedding_type": ("absolute", None),
+    "pruned_heads": ({}, None),
+    "model_type": ("bert", None),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EncoderConfig:
+    """Describes a transformer encoder of the BERT family.
+
+    The fields carry the names of Google's `bert_config.json`, which Hugging Face's `config.json`
+    kept. Defaults are those of the released BERT models (arXiv 1810.04805, section 3).
+
+    Args:
+        vocab_size: rows of the token table.
+        hidden_size: width H of the token vectors.
+        num_hidden_layers: transformer blocks N.
+        num_attention_heads: heads A; must divide `hidden_size`.
+        intermediate_size: inner width of the feed-forward part (4H in the released models).
+        hidden_act: one of `ACTIVATIONS`. `"gelu"` is the exact, erf form; `"gelu_new"` and
+            `"gelu_pytorch_tanh"` are the tanh approximation.
+        hidden_dropout_prob: dropout rate after the embeddings and after each sub-layer.
+        attention_probs_dropout_prob: dropout rate on the attention probabilities.
+        max_position_embeddings: rows of the position table, so the longest input in tokens.
+        type_vocab_size: rows of the segment table.
+        initializer_range: standard deviation of the truncated normal initializer.
+        layer_norm_eps: epsilon of every layer normalization.
+        embedding_size: width E of the three tables, when it differs from `hidden_size` (ALBERT);
+            `None` means `hidden_size`.
+        pad_token_id: id of `[PAD]`.
+
+    Raises:
+        ValueError: if a field is of the wrong type or out of range, or if `hidden_size` is not a
+            multiple of `num_attention_heads`.
+    """
+
+    vocab_size: int
+    hidden_size: int = 768
+    num_hidden_layers: int = 12
+    num_attention_heads: int = 12
+    intermediate_size: int = 3072
+    hidden_act: str = "gelu"
+    hidden_dropout_prob: float = 0.1
+    attention_probs_dropout_prob: float = 0.1
+    max_position_embeddings: int = 512
+    type_vocab_size: int = 2
+    initializer_range: float = 0.02
+    layer_norm_eps: float = 1e-12
+    embedding_size: int | None = None
+    pad_token_id: int = 0
+
+    def __post_init__(self):
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if value is None and field.default is None:
+                continue
+            if field.type is not str:
+                _check_number(field.name, value, whole=field.type is not float)
+        for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
+            rate = getattr(self, name)
+            if not 0 <= rate < 1:
+                raise ValueError(f"`{name}` is a dropout rate in [0, 1). Received: {rate}")
+        for name in ("initializer_range", "layer_norm_eps"):
+            if not 0 < getattr(self, name) < 1:
+                raise ValueError(
+                    f"`{name}` must lie between 0 and 1. Received: {getattr(self, name)}"
+                )
+        if self.hidden_size % self.num_attention_heads:
+            raise ValueError(
+                "`hidden_size` must be a multiple of `num_attention_heads`, since each head takes "
+                f"an equal part. Received: hidden_size={self.hidden_size}, "
+                f"num_attention_heads={self.num_attention_heads}"
+            )
+        if self.hidden_act not in ACTIVATIONS:
+            raise ValueError(
+                f"`hidden_act` must be one of {', '.join(ACTIVATIONS)}. "
+                f"Received: {self.hidden_act!r}"
+            )
+        if self.pad_token_id >= self.vocab_size:
+            raise ValueError(
+                "`pad_token_id` must be an id of the vocabulary. Received: "
+                f"pad_token_id={self.pad_token_id}, vocab_size={self.vocab_size}"
+            )
+
+    @classmethod
+    def from_dict(cls, values: dict) -> "EncoderConfig":
+        """Makes a config of the content of a `bert_config.json` or `config.json`.
+
+        Keys that do not describe the encoder (labels, versions, dropout of a head) are passed
+        over.
+
+        Raises:
+            ValueError: if a required key is missing, a value is nonsense, or the file describes
+                another architecture than the plain BERT encoder.
+        """
+        if not isinstance(values, dict):
+            raise ValueError(f"A config file holds one JSON object. Received: {values!r:.80}")
+        for key, plain in _PLAIN.items():
+            if key in values and values[key] not in plain:
+                raise ValueError(
+                    f"This is not the config of a plain BERT encoder: `{key}` is "
+                    f"{values[key]!r}, and only {plain[0]!r} can be built."
+                )
+        known = {field.name for field in dataclasses.fields(cls)}
+        required = known & {
+            "vocab_size",
+            "hidden_size",
+            "num_hidden_layers",
+            "num_attention_heads",
+            "intermediate_size",
+        }
+        missing = sorted(key for key in required if values.get(key) is None)
+        if missing:
+            raise ValueError(
+                f"The config lacks {', '.join(f'`{key}`' for key in missing)}. "
+                f"Received the keys: {', '.join(map(str, sorted(values))) or 'none'}"
+            )
+        given = {key: value for key, value in values.items() if key in known and value is not None}
+        return cls(**given)
+
+    @classmethod
+    def from_file(cls, path: str | os.PathLike) -> "EncoderConfig":
+        """Reads a config file, or the one in a folder (`config.json` or `bert_config.json`).
+
+        Raises:
+            ValueError: if there is no such file, it is not JSON, or `from_dict` refuses it; the
+                message names the file.
+        """
+        path = pathlib.Path(path)
+        if path.is_dir():
+            found = [path / name for name in ("config.json", "bert_config.json")]
+            found = [file for file in found if file.is_file()]
+            if not found:
+                raise ValueError(f"No config.json or bert_config.json in the folder {path}")
+            path = found[0]
+        try:
+            values = json.loads(path.read_text(encoding="utf-8-sig"))
+        except OSError as error:
+            raise ValueError(f"The config file {path} cannot be read: {error.strerror}") from error
+        except ValueError as error:
+            raise ValueError(f"The config file {path} is not JSON: {error}") from error
+        try:
+            return cls.from_dict(values)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
+
+    def to_dict(self) -> dict:
+        """Returns the content of a `bert_config.json`: the fields, less those that are `None`."""
+        values = dataclasses.asdict(self)
+        return {key: value for key, value in values.items() if value is not None}
+
+    def to_hugging_face(self) -> dict:
+        """Returns the content of a Hugging Face `config.json`."""
+        return self.to_dict() | {"model_type": "bert", "position_embedding_type": "absolute"}
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Writes the config; a file named `bert_config.json` in Google's form, else Hugging Face's.
+
+        Args:
+            path: a file, or a folder, which gets a `config.json`.
+        """
+        path = pathlib.Path(path)
+        if path.is_dir():
+            path = path / "config.json"
+        values = self.to_dict() if path.name == "bert_config.json" else self.to_hugging_face()
+        path.write_text(json.dumps(values, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def _check_number(name, value, whole):
+    kinds = int if whole else (int, float)
+    if isinstance(value, bool) or not isinstance(value, kinds):
+        raise ValueError(
+            f"`{name}` must be {'a whole number' if whole else 'a number'}. Received: {value!r}"
+        )
+    smallest = 0 if name in ("pad_token_id", "num_hidden_layers") else 1
+    if whole and value < smallest:
+        raise ValueError(f"`{name}` must be at least {smallest}. Received: {value!r}")

@@ -1,0 +1,1 @@
+"""Readers of text and label files, and the datasets that training reads."""

@@ -1,0 +1,1 @@
+"""Encoders: ids in, vectors out."""

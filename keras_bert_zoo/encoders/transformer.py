@@ -1,0 +1,160 @@
+"""The functional encoder that every family of post-norm transformers is a setting of."""
+
+import keras
+
+from keras_bert_zoo.config import EncoderConfig
+from keras_bert_zoo.layers.embeddings import EmbeddingSum
+from keras_bert_zoo.layers.pooler import Pooler
+from keras_bert_zoo.layers.transformer import TransformerBlock
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_zoo")
+class TransformerEncoder(keras.Model):
+    """A transformer encoder as a functional Keras model over a dict of inputs.
+
+    Inputs, all int32 (B, L): `token_ids`, `segment_ids`, `padding_mask` (1 at real tokens).
+
+    Outputs: a dict of `sequence_output` (B, L, H) and `pooled_output` (B, H), in the compute
+    dtype; `hidden_states`, a list of the embeddings and every block's output, each (B, L, H),
+    where `output_hidden_states`; `attentions`, a list of each block's probabilities (B, A, L, L),
+    where `output_attentions`.
+
+    Args:
+        config: an `EncoderConfig`.
+        sequence_length: a fixed length L, as XLA and TPUs need it; `None` for any length.
+        output_hidden_states: whether every layer's states are outputs too.
+        output_attentions: whether the attention probabilities are outputs too.
+        dtype: dtype policy of all layers; the global policy by default.
+
+    Attributes:
+        config: the `EncoderConfig`.
+        token_embedding: the layer that holds the token table, for heads tied to it.
+
+    Raises:
+        ValueError: if `sequence_length` is not between 1 and `config.max_position_embeddings`.
+    """
+
+    def __init__(
+        self,
+        config: EncoderConfig,
+        sequence_length: int | None = None,
+        output_hidden_states: bool = False,
+        output_attentions: bool = False,
+        dtype=None,
+        **kwargs,
+    ):
+        if not isinstance(config, EncoderConfig):
+            raise ValueError(f"`config` must be an EncoderConfig. Received: {config!r}")
+        longest = config.max_position_embeddings
+        if sequence_length is not None and not 1 <= sequence_length <= longest:
+            raise ValueError(
+                f"`sequence_length` must lie between 1 and the {longest} rows of the position "
+                f"table (`max_position_embeddings`). Received: {sequence_length}"
+            )
+        policy = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
+        token_embedding = keras.layers.ReversibleEmbedding(
+            config.vocab_size,
+            config.embedding_size or config.hidden_size,
+            embeddings_initializer=keras.initializers.TruncatedNormal(
+                stddev=config.initializer_range
+            ),
+            dtype=policy,
+            name="token_embedding",
+        )
+        needs_projection = config.embedding_size not in (None, config.hidden_size)
+        embeddings = EmbeddingSum(
+            config.max_position_embeddings,
+            config.type_vocab_size,
+            projection_size=config.hidden_size if needs_projection else None,
+            dropout=config.hidden_dropout_prob,
+            epsilon=config.layer_norm_eps,
+            initializer_range=config.initializer_range,
+            dtype=policy,
+            name="embeddings",
+        )
+        blocks = [
+            TransformerBlock(
+                config.num_attention_heads,
+                config.intermediate_size,
+                activation=config.hidden_act,
+                dropout=config.hidden_dropout_prob,
+                attention_dropout=config.attention_probs_dropout_prob,
+                epsilon=config.layer_norm_eps,
+                initializer_range=config.initializer_range,
+                dtype=policy,
+                name=f"block_{number}",
+            )
+            for number in range(config.num_hidden_layers)
+        ]
+        pooler = Pooler(config.initializer_range, dtype=policy, name="pooler")
+
+        inputs = encoder_inputs(sequence_length)
+        x = embeddings(token_embedding(inputs["token_ids"]), inputs["segment_ids"])
+        hidden_states, attentions = [x], []
+        for block in blocks:
+            x, probabilities = block(
+                x, padding_mask=inputs["padding_mask"], return_probabilities=True
+            )
+            hidden_states.append(x)
+            attentions.append(probabilities)
+        outputs = {"sequence_output": x, "pooled_output": pooler(x)}
+        if output_hidden_states:
+            outputs["hidden_states"] = hidden_states
+        if output_attentions:
+            outputs["attentions"] = attentions
+        super().__init__(inputs=inputs, outputs=outputs, **kwargs)
+
+        self.config = config
+        self.sequence_length = sequence_length
+        self.output_hidden_states = output_hidden_states
+        self.output_attentions = output_attentions
+        self.token_embedding = token_embedding
+        self._policy = policy
+
+    def compile(self, *args, jit_compile=False, **kwargs):
+        check_jit(jit_compile, self.sequence_length)
+        super().compile(*args, jit_compile=jit_compile, **kwargs)
+
+    def get_config(self):
+        return {
+            "name": self.name,
+            "trainable": self.trainable,
+            "config": self.config.to_dict(),
+            "sequence_length": self.sequence_length,
+            "output_hidden_states": self.output_hidden_states,
+            "output_attentions": self.output_attentions,
+            "dtype": keras.dtype_policies.serialize(self._policy),
+        }
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        config = dict(config)
+        trainable = config.pop("trainable", True)
+        config["config"] = EncoderConfig.from_dict(config["config"])
+        encoder = cls(**config)
+        encoder.trainable = trainable
+        return encoder
+
+
+def encoder_inputs(sequence_length: int | None) -> dict:
+    """Returns the symbolic inputs of an encoder, each int32 (B, sequence_length)."""
+    return {
+        name: keras.Input((sequence_length,), dtype="int32", name=name)
+        for name in ("token_ids", "segment_ids", "padding_mask")
+    }
+
+
+def check_jit(jit_compile, sequence_length: int | None) -> None:
+    """Refuses XLA for a model of dynamic length.
+
+    XLA drops the check of the length at run time and gives the last row of the position table for
+    every row past it.
+
+    Raises:
+        ValueError: if `jit_compile` is true and `sequence_length` is `None`.
+    """
+    if jit_compile is True and sequence_length is None:
+        raise ValueError(
+            "`jit_compile=True` needs a fixed length, since XLA cannot check a dynamic one "
+            "against the position table: make the encoder with `sequence_length=...`."
+        )

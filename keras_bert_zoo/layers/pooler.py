@@ -1,0 +1,40 @@
+"""The vector that stands for the whole input."""
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_zoo")
+class Pooler(keras.layers.Layer):
+    """`tanh(W x[0] + b)`: a dense layer on the first token, `[CLS]` (arXiv 1810.04805, A.1).
+
+    Args:
+        initializer_range: standard deviation of the truncated normal initializer.
+
+    Call arguments:
+        sequence_output: float tensor (B, L, H).
+
+    Returns:
+        A float tensor (B, H).
+    """
+
+    def __init__(self, initializer_range: float = 0.02, **kwargs):
+        super().__init__(**kwargs)
+        self.initializer_range = initializer_range
+
+    def build(self, sequence_output_shape):
+        width = sequence_output_shape[-1]
+        self.dense = keras.layers.Dense(
+            width,
+            activation="tanh",
+            kernel_initializer=keras.initializers.TruncatedNormal(stddev=self.initializer_range),
+            dtype=self.dtype_policy,
+            name="dense",
+        )
+        self.dense.build((sequence_output_shape[0], width))
+
+    def call(self, sequence_output):
+        return self.dense(ops.take(sequence_output, 0, axis=1))
+
+    def get_config(self):
+        return super().get_config() | {"initializer_range": self.initializer_range}

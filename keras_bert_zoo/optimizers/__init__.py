@@ -1,0 +1,1 @@
+"""Optimizers with the papers' options, and learning-rate schedules."""

@@ -1,0 +1,1 @@
+"""SavedModels: one graph from a string to an answer."""

@@ -1,0 +1,1 @@
+"""Tasks: an encoder, a head, a loss, metrics, and the decoding of outputs."""

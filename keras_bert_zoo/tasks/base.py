@@ -1,0 +1,309 @@
+"""What every task shares: text in, saving and export; the training step is in `step.py`."""
+
+import os
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_bert_zoo.encoders.bert import BertEncoder
+from keras_bert_zoo.presets import get_preset
+from keras_bert_zoo.serving.export import export_saved_model
+from keras_bert_zoo.tasks.inputs import (
+    holds_pairs,
+    holds_text,
+    inputs_of,
+    split_columns,
+    text_dataset,
+)
+from keras_bert_zoo.tasks.step import SteppedModel
+from keras_bert_zoo.text.preprocessor import TextPreprocessor
+from keras_bert_zoo.text.wordpiece import WordPieceTokenizer
+
+
+class Task(SteppedModel):
+    """A model from an encoder's inputs to a head's outputs, with the preprocessor that feeds it.
+
+    A subclass wires the head and says of itself: `loss_terms`, `score_terms`, `answer` and
+    `get_config`.
+
+    Args:
+        encoder: the encoder.
+        preprocessor: a `TextPreprocessor`; `None` if ids will be fed.
+        inputs, outputs: the functional graph.
+        pair: whether the inputs are pairs of texts; `None` to learn it from the first texts given.
+        **kwargs: as `SteppedModel` takes them.
+    """
+
+    def __init__(self, encoder, preprocessor, inputs, outputs, pair=None, **kwargs):
+        _check_preprocessor(encoder, preprocessor)
+        super().__init__(inputs=inputs, outputs=outputs, **kwargs)
+        self.encoder = encoder
+        # Not a sub-layer: it has no weights and no part in a step, and strings would rule out XLA.
+        # The .keras format finds it among the attributes all the same.
+        self.__dict__["preprocessor"] = preprocessor
+        self.pair = pair
+
+    @classmethod
+    def from_preset(
+        cls,
+        preset: str,
+        load_weights: bool = True,
+        vocabulary=None,
+        sequence_length: int = 128,
+        **kwargs,
+    ) -> "Task":
+        """Builds the task on the encoder of a named preset.
+
+        Args:
+            preset: a name in `keras_bert_zoo.presets.PRESETS`.
+            load_weights: must be false: fresh weights. Released weights cannot be read yet.
+            vocabulary: path or list of the WordPiece vocabulary; `None` for no preprocessor.
+            sequence_length: tokens that texts are cut and padded to.
+            **kwargs: as the constructor takes them, less `encoder` and `preprocessor`.
+
+        Raises:
+            ValueError: as `BertEncoder.from_preset` and the constructor do.
+        """
+        encoder = BertEncoder.from_preset(preset, load_weights=load_weights)
+        preprocessor = None
+        if vocabulary is not None:
+            tokenizer = WordPieceTokenizer(vocabulary, lowercase=get_preset(preset).lowercase)
+            preprocessor = TextPreprocessor(tokenizer, sequence_length)
+        return cls(encoder, preprocessor=preprocessor, **kwargs)
+
+    @property
+    def tokenizer(self):
+        """The preprocessor's tokenizer, or `None`."""
+        return self.preprocessor and self.preprocessor.tokenizer
+
+    def prepare_labels(self, y):
+        """Turns labels as users give them into those `loss_terms` takes, in graph."""
+        return y
+
+    def check_labels(self, y=None):
+        """Raises ValueError if a given column of labels holds one that the task does not know."""
+
+    def answer(self, ids) -> dict:
+        """Turns a dict of ids into the outputs of an exported model, in graph."""
+        raise ValueError(f"{type(self).__name__} has no answer to export.")
+
+    def prepare_batch(self, x, y=None, sample_weight=None) -> tuple:
+        """Turns a batch of raw examples into what the model and `loss_terms` take, in graph."""
+        if holds_text(x):
+            x = self.preprocessor(x)
+        parts = (x, self.prepare_labels(y), sample_weight)
+        return tuple(part for part in parts if part is not None)
+
+    def prepare(self, dataset, training=False):
+        """Maps `prepare_batch` over a dataset of batches of raw examples.
+
+        Args:
+            dataset: a `tf.data.Dataset` of tuples of one to three parts.
+            training: whether it is for training.
+        """
+        return dataset.map(self.prepare_batch, num_parallel_calls=tf.data.AUTOTUNE)
+
+    # Text in.
+
+    def fit(
+        self,
+        x=None,
+        y=None,
+        batch_size=None,
+        *args,
+        validation_split=0.0,
+        validation_data=None,
+        validation_batch_size=None,
+        shuffle=True,
+        sample_weight=None,
+        **kwargs,
+    ):
+        """Trains on texts or on ids; see `keras.Model.fit` for the arguments not named here.
+
+        Args:
+            x: texts (a list of strings, a list of pairs, a tuple of two lists, or a dict with
+                `text` or with `text_a` and `text_b`), or a `tf.data.Dataset` of such a text and
+                its label, batched or not; or ids, as the model takes them.
+            y: labels, as the task takes them; not with a dataset.
+            batch_size: examples a batch, 32 by default.
+            validation_split: share of given texts, from their end, to validate on.
+            validation_data: `(x, y)` or a dataset, in the forms of `x` and `y`.
+            shuffle: whether given texts or arrays are drawn in a new order each epoch.
+            sample_weight: weights, one an example.
+
+        Returns:
+            A `keras.callbacks.History`.
+        """
+        raw = self._is_raw(x, y)
+        if isinstance(x, tf.data.Dataset):
+            shuffle = False
+        if raw and validation_split and validation_data is None:
+            (x, y, sample_weight), validation_data = split_columns(
+                x, y, sample_weight, validation_split
+            )
+            validation_split = 0.0
+        if raw:
+            self.check_labels(y)
+            x = text_dataset(x, y, sample_weight, batch_size, shuffle=shuffle)
+            x = self.prepare(x, training=True).prefetch(tf.data.AUTOTUNE)
+            y, sample_weight, shuffle = None, None, False
+        if validation_data is not None:
+            held_out = validation_data
+            if not isinstance(held_out, tf.data.Dataset):
+                held_out = keras.utils.unpack_x_y_sample_weight(held_out)
+            parts = held_out if isinstance(held_out, tuple) else (held_out,)
+            if self._is_raw(*parts[:2]):
+                self.check_labels(*parts[1:2])
+                held_out = text_dataset(*parts, batch_size=validation_batch_size or batch_size)
+                validation_data = self.prepare(held_out)
+                validation_batch_size = None
+        return super().fit(
+            x,
+            y,
+            None if raw else batch_size,
+            *args,
+            validation_split=validation_split,
+            validation_data=validation_data,
+            validation_batch_size=validation_batch_size,
+            shuffle=shuffle,
+            sample_weight=sample_weight,
+            **kwargs,
+        )
+
+    def evaluate(self, x=None, y=None, batch_size=None, *args, sample_weight=None, **kwargs):
+        """Gives loss and metrics on texts or ids, in the forms `fit` takes.
+
+        The other arguments are those of `keras.Model.evaluate`.
+        """
+        if self._is_raw(x, y):
+            self.check_labels(y)
+            x = self.prepare(text_dataset(x, y, sample_weight, batch_size))
+            y = sample_weight = batch_size = None
+        return super().evaluate(x, y, batch_size, *args, sample_weight=sample_weight, **kwargs)
+
+    def predict(self, x, batch_size=None, *args, **kwargs):
+        """Gives the model's outputs on texts or ids, in the forms `fit` takes, as numpy arrays.
+
+        The other arguments are those of `keras.Model.predict`.
+        """
+        if self._is_raw(x):
+            x = text_dataset(x, batch_size=batch_size)
+            if x.cardinality() == 0:
+                return keras.tree.map_structure(
+                    lambda t: np.zeros([0, *(size or 0 for size in t.shape[1:])], t.dtype),
+                    self.output,
+                )
+            x, batch_size = self.prepare(x), None
+        return super().predict(x, batch_size, *args, **kwargs)
+
+    def _is_raw(self, x, y=None):
+        """Whether `x` or `y` holds text, which has to be prepared. Notes whether it is pairs."""
+        inputs = inputs_of(x)
+        if not holds_text(inputs):
+            return holds_text(x) or holds_text(y)
+        if self.preprocessor is None:
+            raise ValueError(
+                f"{self.name} has no preprocessor, so it takes ids, and texts were given: make it "
+                "with `preprocessor=keras_bert_zoo.TextPreprocessor(...)`."
+            )
+        pair = holds_pairs(inputs)
+        if self.pair is None:
+            self.pair = pair
+        if pair != self.pair:
+            kinds = ("single texts", "pairs of texts")
+            raise ValueError(f"{self.name} takes {kinds[self.pair]}, and {kinds[pair]} were given.")
+        return True
+
+    # Out.
+
+    def signatures(self) -> dict:
+        """Returns the functions to export, by name, each with the specs of its arguments."""
+        shape = (None, self.encoder.sequence_length)
+        names = ("token_ids", "segment_ids", "padding_mask")
+        id_specs = [tf.TensorSpec(shape, tf.int32, name) for name in names]
+        texts = ("text_a", "text_b") if self.pair else ("text",)
+        text_specs = [tf.TensorSpec((None,), tf.string, name) for name in texts]
+
+        def from_ids(token_ids, segment_ids, padding_mask):
+            return self.answer(
+                dict(zip(names, (token_ids, segment_ids, padding_mask), strict=True))
+            )
+
+        def from_text(*columns):
+            return self.answer(self.preprocessor(columns if self.pair else columns[0]))
+
+        signatures = {"token_ids": (from_ids, id_specs)}
+        if self.preprocessor is None:
+            return signatures
+        return {"serving_default": (from_text, text_specs)} | signatures
+
+    def assets(self) -> dict:
+        """Returns the text files that go with an export, by name, as lists of lines."""
+        return {"vocab.txt": self.tokenizer.vocabulary} if self.tokenizer is not None else {}
+
+    def export(self, filepath: str | os.PathLike, with_text: bool = True) -> None:
+        """Writes a SavedModel that answers raw strings.
+
+        `serving_default` takes strings and `token_ids` takes ids. It loads in a process that has
+        imported `tensorflow` and `tensorflow_text`. The folder's `assets` hold the vocabulary and
+        the labels.
+
+        Args:
+            filepath: folder to write; a SavedModel there is replaced.
+            with_text: whether strings are taken. Without, ids are what `serving_default` takes
+                too, and the model loads with `tensorflow` alone.
+
+        Raises:
+            ValueError: if strings are asked for and the task has no preprocessor, or as
+                `export_saved_model` does.
+        """
+        if with_text and self.preprocessor is None:
+            raise ValueError(
+                f"{self.name} has no preprocessor, so its export cannot take strings: make it "
+                "with `preprocessor=...`, or pass `with_text=False` to export what takes ids."
+            )
+        signatures = self.signatures()
+        if not with_text:
+            ids = signatures["token_ids"]
+            signatures = {"serving_default": ids, "token_ids": ids}
+        export_saved_model(self, filepath, signatures, self.assets())
+
+    def get_config(self):
+        return {
+            "name": self.name,
+            "encoder": keras.saving.serialize_keras_object(self.encoder),
+            "preprocessor": keras.saving.serialize_keras_object(self.preprocessor),
+            "pair": self.pair,
+        }
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        config = dict(config)
+        for part in ("encoder", "preprocessor"):
+            config[part] = keras.saving.deserialize_keras_object(
+                config[part], custom_objects=custom_objects
+            )
+        return cls(**config)
+
+
+def _check_preprocessor(encoder, preprocessor):
+    if preprocessor is None:
+        return
+    rows, tokenizer = encoder.config.vocab_size, preprocessor.tokenizer
+    if tokenizer.has_vocabulary and tokenizer.vocabulary_size > rows:
+        raise ValueError(
+            f"The tokenizer's vocabulary has {tokenizer.vocabulary_size} entries, but the "
+            f"encoder's token table only {rows} rows (`vocab_size`)."
+        )
+    length = preprocessor.sequence_length
+    if encoder.sequence_length is not None and length != encoder.sequence_length:
+        raise ValueError(
+            f"The encoder takes exactly {encoder.sequence_length} tokens, but the preprocessor "
+            f"gives {length} (`sequence_length`)."
+        )
+    if length > encoder.config.max_position_embeddings:
+        raise ValueError(
+            f"The preprocessor gives {length} tokens (`sequence_length`), but the encoder has "
+            f"only {encoder.config.max_position_embeddings} positions."
+        )

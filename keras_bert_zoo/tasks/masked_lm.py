@@ -1,0 +1,178 @@
+"""Masked language modelling: predicting words that were taken out."""
+
+import keras
+import tensorflow as tf
+
+from keras_bert_zoo.encoders.transformer import TransformerEncoder, encoder_inputs
+from keras_bert_zoo.layers.masked_lm import MaskedLMTransform, OutputBias
+from keras_bert_zoo.tasks.base import Task
+from keras_bert_zoo.tasks.inputs import text_columns
+from keras_bert_zoo.tasks.step import same_class, weighed
+from keras_bert_zoo.text.masking import DynamicMasker
+from keras_bert_zoo.text.preprocessor import TextPreprocessor
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_zoo")
+class MaskedLM(Task):
+    """Predicts the tokens at masked positions (arXiv 1810.04805, section 3.1, task 1).
+
+    Inputs are the encoder's and `masked_positions`, int32 (B, P). The output is a dict of
+    `masked_lm_logits`, float32 (B, P, V): `LayerNorm(activation(W x + b))` of the vectors at these
+    positions, times the transposed token table of the encoder, plus a bias.
+
+    `fit` takes texts alone, which it masks anew in each epoch, or batches of ids and targets
+    `{"masked_ids": int32 (B, P), "masked_weights": float32 (B, P)}`, the weight being 0 at unused
+    places. The loss is the mean cross-entropy over all masked tokens of the global batch.
+
+    Args:
+        encoder: the encoder.
+        preprocessor: a `TextPreprocessor`; `None` if ids will be fed.
+        seed: seed of the masks that are drawn over texts.
+
+    Example:
+
+    ```python
+    task = kbz.MaskedLM(encoder, preprocessor=preprocessor)
+    task.fill(["Paris is the [MASK] of France."])[0][0][0]["token"]
+    ```
+    """
+
+    def __init__(
+        self,
+        encoder: TransformerEncoder,
+        preprocessor: TextPreprocessor | None = None,
+        seed: int = 0,
+        **kwargs,
+    ):
+        inputs, _, logits = masked_lm_graph(encoder)
+        super().__init__(
+            encoder,
+            preprocessor,
+            inputs,
+            {"masked_lm_logits": logits},
+            loss_names=("masked_lm_loss",),
+            score_names=("masked_lm_accuracy",),
+            **({"pair": False} | kwargs),
+        )
+        self.seed = seed
+
+    def loss_terms(self, x, y, outputs, sample_weight):
+        if sample_weight is not None:
+            raise ValueError(
+                f"{type(self).__name__} weighs tokens by `masked_weights` among the targets, and "
+                "`sample_weight` was given."
+            )
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
+            labels=y["masked_ids"], logits=outputs["masked_lm_logits"]
+        )
+        return {"masked_lm_loss": weighed(losses, y["masked_weights"])}
+
+    def score_terms(self, x, y, outputs, sample_weight):
+        hits = same_class(outputs["masked_lm_logits"], y["masked_ids"])
+        return {"masked_lm_accuracy": weighed(hits, y["masked_weights"])}
+
+    def prepare(self, dataset, training=False):
+        if len(dataset.element_spec) > 1:
+            raise ValueError(
+                f"{type(self).__name__} makes its targets of the texts themselves, and labels "
+                "came with them."
+            )
+        # Another number for each batch of each pass in training; the same in every evaluation.
+        keys = tf.data.Dataset.random(self.seed, rerandomize_each_iteration=training)
+        masker = DynamicMasker.for_tokenizer(
+            self.tokenizer, self.preprocessor.sequence_length, seed=self.seed
+        )
+
+        def mask_batch(batch, key):
+            ids = self.preprocessor(batch[0])
+            rows = tf.range(tf.shape(ids["token_ids"])[0], dtype=tf.int64)
+            masked = masker(ids["token_ids"], ids["padding_mask"], key, rows)
+            targets = {name: masked.pop(name) for name in ("masked_ids", "masked_weights")}
+            return ids | masked, targets
+
+        pairs = tf.data.Dataset.zip(dataset, keys)
+        return pairs.map(mask_batch, num_parallel_calls=tf.data.AUTOTUNE)
+
+    def fill(self, texts, top_k: int = 5, batch_size: int = 32) -> list[list[list[dict]]]:
+        """Fills each `[MASK]` in texts.
+
+        Args:
+            texts: strings, each with one `[MASK]` or more.
+            top_k: candidates for each.
+            batch_size: texts a batch.
+
+        Returns:
+            For each text, for each `[MASK]` in order, its candidates, best first: dicts of
+            `token` and `probability`.
+
+        Raises:
+            ValueError: if the task has no preprocessor, or a text has no `[MASK]` within the
+                length that texts are cut to.
+        """
+        if self.preprocessor is None:
+            raise ValueError(f"{self.name} has no preprocessor, so it cannot read texts.")
+        texts = list(text_columns(texts))
+        if not texts:
+            return []
+        reader = TextPreprocessor(
+            self.tokenizer.recognising_special_tokens(),
+            self.preprocessor.sequence_length,
+            self.preprocessor.padding,
+        )
+        ids = reader(texts)
+        is_mask = tf.equal(ids["token_ids"], self.tokenizer.mask_id)
+        counts = tf.reduce_sum(tf.cast(is_mask, tf.int32), axis=1).numpy()
+        for text, count in zip(texts, counts, strict=True):
+            if count == 0:
+                raise ValueError(
+                    "Each text needs a [MASK] among its first "
+                    f"{self.preprocessor.sequence_length} tokens. Received: {text!r}"
+                )
+        positions = tf.ragged.boolean_mask(
+            tf.broadcast_to(tf.range(tf.shape(is_mask)[1]), tf.shape(is_mask)), is_mask
+        ).to_tensor()
+        logits = self.predict(
+            ids | {"masked_positions": positions}, batch_size=batch_size, verbose=0
+        )["masked_lm_logits"]
+        best = tf.math.top_k(tf.nn.softmax(logits), min(top_k, logits.shape[-1]))
+        return [
+            [
+                [
+                    {"token": self.tokenizer.id_to_token(int(token)), "probability": float(share)}
+                    for token, share in zip(*candidates, strict=True)
+                ]
+                for candidates in zip(tokens[:count], shares[:count], strict=True)
+            ]
+            for tokens, shares, count in zip(
+                best.indices.numpy(), best.values.numpy(), counts, strict=True
+            )
+        ]
+
+    def get_config(self):
+        return super().get_config() | {"seed": self.seed}
+
+
+def masked_lm_graph(encoder: TransformerEncoder):
+    """Wires the masked-language-model head to an encoder.
+
+    Returns:
+        `(inputs, encoded, logits)`: the symbolic inputs by name, the encoder's outputs by name,
+        and the logits, float32 (B, P, V).
+    """
+    config = encoder.config
+    inputs = encoder_inputs(encoder.sequence_length)
+    encoded = encoder(dict(inputs))
+    inputs["masked_positions"] = keras.Input((None,), dtype="int32", name="masked_positions")
+    policy = encoder.token_embedding.dtype_policy
+    transform = MaskedLMTransform(
+        config.embedding_size or config.hidden_size,
+        activation=config.hidden_act,
+        epsilon=config.layer_norm_eps,
+        initializer_range=config.initializer_range,
+        dtype=policy,
+        name="masked_lm_transform",
+    )
+    x = transform(encoded["sequence_output"], inputs["masked_positions"])
+    x = encoder.token_embedding(x, reverse=True)
+    # Logits and loss are float32 under any policy.
+    return inputs, encoded, OutputBias(dtype="float32", name="masked_lm_bias")(x)

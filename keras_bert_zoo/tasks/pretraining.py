@@ -1,0 +1,92 @@
+"""BERT's pretraining: masked words and next sentences at once."""
+
+import keras
+import tensorflow as tf
+
+from keras_bert_zoo.encoders.transformer import TransformerEncoder
+from keras_bert_zoo.tasks.masked_lm import MaskedLM, masked_lm_graph
+from keras_bert_zoo.tasks.step import same_class, weighed
+from keras_bert_zoo.text.preprocessor import TextPreprocessor
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_zoo")
+class Pretraining(MaskedLM):
+    """Masked words and next sentences (arXiv 1810.04805, section 3.1).
+
+    Inputs and targets are those of `MaskedLM` and, as targets, `next_sentence`, int32 (B,), 0 if
+    the second text follows the first and 1 if it is a random one, and `next_sentence_weights`,
+    float32 (B,), 0 for rows that are no pair. Outputs are a dict of `masked_lm_logits`, float32
+    (B, P, V), and `next_sentence_logits`, float32 (B, 2).
+
+    The loss is the mean over the masked tokens plus the mean over the pairs of the global batch.
+
+    Args:
+        encoder: the encoder.
+        preprocessor: a `TextPreprocessor`, which `fill` and `export` need; it has no part in
+            training.
+        next_sentence: whether to predict next sentences too. Without, this is `MaskedLM`.
+        seed: as in `MaskedLM`.
+    """
+
+    def __init__(
+        self,
+        encoder: TransformerEncoder,
+        preprocessor: TextPreprocessor | None = None,
+        next_sentence: bool = True,
+        seed: int = 0,
+        **kwargs,
+    ):
+        if not next_sentence:
+            super().__init__(encoder, preprocessor, seed=seed, **kwargs)
+            self.next_sentence = False
+            return
+        inputs, encoded, logits = masked_lm_graph(encoder)
+        # Logits and loss are float32 under any policy.
+        head = keras.layers.Dense(
+            2,
+            kernel_initializer=keras.initializers.TruncatedNormal(
+                stddev=encoder.config.initializer_range
+            ),
+            dtype="float32",
+            name="next_sentence_logits",
+        )
+        # MaskedLM's graph has no place for a second output: its constructor is passed over.
+        super(MaskedLM, self).__init__(
+            encoder,
+            preprocessor,
+            inputs,
+            {"masked_lm_logits": logits, "next_sentence_logits": head(encoded["pooled_output"])},
+            loss_names=("masked_lm_loss", "next_sentence_loss"),
+            score_names=("masked_lm_accuracy", "next_sentence_accuracy"),
+            **({"pair": False} | kwargs),
+        )
+        self.seed = seed
+        self.next_sentence = True
+
+    def loss_terms(self, x, y, outputs, sample_weight):
+        terms = super().loss_terms(x, y, outputs, sample_weight)
+        if self.next_sentence:
+            losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
+                labels=y["next_sentence"], logits=outputs["next_sentence_logits"]
+            )
+            terms["next_sentence_loss"] = weighed(losses, y["next_sentence_weights"])
+        return terms
+
+    def score_terms(self, x, y, outputs, sample_weight):
+        terms = super().score_terms(x, y, outputs, sample_weight)
+        if self.next_sentence:
+            hits = same_class(outputs["next_sentence_logits"], y["next_sentence"])
+            terms["next_sentence_accuracy"] = weighed(hits, y["next_sentence_weights"])
+        return terms
+
+    def prepare(self, dataset, training=False):
+        if self.next_sentence:
+            raise ValueError(
+                "Next sentences are drawn from documents, and single texts were given: make the "
+                "dataset with `keras_bert_zoo.datasets.pretraining`, or the task with "
+                "`next_sentence=False`."
+            )
+        return super().prepare(dataset, training)
+
+    def get_config(self):
+        return super().get_config() | {"next_sentence": self.next_sentence}

@@ -1,0 +1,218 @@
+"""The training step that `fit` and every other loop runs, on one device or under a strategy."""
+
+from collections.abc import Mapping
+
+import keras
+import tensorflow as tf
+
+from keras_bert_zoo.encoders.transformer import check_jit
+
+
+class SteppedModel(keras.Model):
+    """A functional Keras model whose loss is a sum of means over the global batch.
+
+    A subclass gives each term of its loss as a sum and a weight, `loss_terms`, and each score
+    likewise, `score_terms`. Both are divided only after the weights of all replicas are added, so
+    that the mean is over the real examples or tokens of the global batch, however unequally they
+    are spread over replicas.
+
+    Args:
+        loss_names: names of the terms that `loss_terms` gives.
+        score_names: names of the terms that `score_terms` gives.
+        **kwargs: `inputs`, `outputs` and `name`, as `keras.Model` takes them.
+    """
+
+    def __init__(self, loss_names=("loss",), score_names=(), **kwargs):
+        super().__init__(**kwargs)
+        self.loss_names = tuple(loss_names)
+        self.score_names = tuple(score_names)
+        self.clip_norm = None
+        self.loss_function = None
+        self.trackers = {
+            name: keras.metrics.Mean(name=name) for name in (*loss_names, *score_names)
+        }
+
+    def loss_terms(self, x, y, outputs, sample_weight) -> Mapping[str, tuple]:
+        """Gives the terms of the loss on one replica's part of a batch.
+
+        Returns:
+            By name, a pair of float32 scalars: the weighted sum, and the sum of the weights.
+        """
+        raise ValueError(f"{type(self).__name__} does not say what its loss is.")
+
+    def score_terms(self, x, y, outputs, sample_weight) -> Mapping[str, tuple]:
+        """Gives the scores on one replica's part of a batch, in the form of `loss_terms`."""
+        return {}
+
+    def compute_gradients(self, x, y, sample_weight=None):
+        """Computes the loss of the global batch and its gradients; within a replica, if any.
+
+        Args:
+            x, y, sample_weight: this replica's part of a batch, as `loss_terms` takes it.
+
+        Returns:
+            `(loss, gradients, terms, outputs)`. The loss is the global batch's. The gradients, in
+            the order of `trainable_weights`, are the global batch's too, dense, and scaled where
+            the optimizer scales the loss; `None` where a weight had no part. Terms and outputs
+            are this replica's.
+        """
+        context = tf.distribute.get_replica_context()
+        with tf.GradientTape() as tape:
+            outputs = self(x, training=True)
+            terms = self.loss_terms(x, y, outputs, sample_weight)
+            totals = _all_reduce(context, [weight for _, weight in terms.values()])
+            loss = tf.add_n(
+                [
+                    tf.math.divide_no_nan(value, total)
+                    for (value, _), total in zip(terms.values(), totals, strict=True)
+                ]
+            )
+            if self.losses:
+                loss += tf.add_n(self.losses) / context.num_replicas_in_sync
+            scaled = self.optimizer.scale_loss(loss)
+        gradients = tape.gradient(scaled, self.trainable_weights)
+        # The gradient of a table lists a row as often as it was looked up; the norm needs sums.
+        dense = [tf.convert_to_tensor(g) for g in gradients if g is not None]
+        dense = iter(_all_reduce(context, dense))
+        gradients = [None if g is None else next(dense) for g in gradients]
+        return _all_reduce(context, [loss])[0], gradients, terms, outputs
+
+    def apply_gradients(self, gradients):
+        """Clips gradients to `clip_norm` by their global norm and applies them.
+
+        Args:
+            gradients: as `compute_gradients` gives them.
+        """
+        replicas = tf.distribute.get_replica_context().num_replicas_in_sync
+        if self.clip_norm is not None:
+            # Gradients of a scaled loss are clipped at the norm scaled likewise.
+            limit = self.optimizer.scale_loss(tf.constant(self.clip_norm, tf.float32))
+            gradients, _ = tf.clip_by_global_norm(gradients, limit)
+        if replicas > 1:
+            # Keras adds over the replicas once more.
+            gradients = [None if g is None else g / replicas for g in gradients]
+        self.optimizer.apply_gradients(zip(gradients, self.trainable_weights, strict=True))
+
+    def train_step(self, data):
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        _, gradients, terms, outputs = self.compute_gradients(x, y, sample_weight)
+        self.apply_gradients(gradients)
+        return self._track(x, y, sample_weight, terms, outputs)
+
+    def test_step(self, data):
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        outputs = self(x, training=False)
+        terms = self.loss_terms(x, y, outputs, sample_weight)
+        return self._track(x, y, sample_weight, terms, outputs)
+
+    def _track(self, x, y, sample_weight, terms, outputs):
+        scores = self.score_terms(x, y, outputs, sample_weight)
+        for name, (value, weight) in (*terms.items(), *scores.items()):
+            mean = tf.math.divide_no_nan(value, weight)
+            self.trackers[name].update_state(mean, sample_weight=weight)
+        return self.compute_metrics(x, y, outputs, sample_weight)
+
+    @property
+    def metrics(self):
+        # The loss tracker may be one of `trackers`: each is listed once, the loss first.
+        return list(dict.fromkeys(super().metrics))
+
+    def compile(
+        self,
+        optimizer="adam",
+        clip_norm: float | None = None,
+        loss=None,
+        metrics=None,
+        weighted_metrics=None,
+        run_eagerly: bool = False,
+        steps_per_execution: int = 1,
+        jit_compile: bool = False,
+        auto_scale_loss: bool = True,
+    ):
+        """Sets the task up for training; loss and metrics have the task's defaults.
+
+        Args:
+            optimizer: an optimizer or its name; `keras_bert_zoo.adamw` makes BERT's.
+            clip_norm: global norm that the gradients of the global batch are clipped to; BERT
+                uses 1.0. `None` for no clipping.
+            loss: another loss than the task's, as Keras takes it, where the task has one term.
+            metrics, weighted_metrics, run_eagerly, steps_per_execution, auto_scale_loss: as in
+                `keras.Model.compile`. Metrics come beside the task's own.
+            jit_compile: whether to use XLA, which needs an encoder of fixed length.
+
+        Raises:
+            ValueError: if the optimizer clips by itself, `clip_norm` is not positive, a loss is
+                given to a task of several terms, or XLA to an encoder of dynamic length.
+        """
+        check_jit(jit_compile, self.input["token_ids"].shape[1])
+        optimizer = keras.optimizers.get(optimizer)
+        for name in ("clipnorm", "global_clipnorm", "clipvalue"):
+            if getattr(optimizer, name, None) is not None:
+                raise ValueError(
+                    f"The optimizer clips by itself (`{name}={getattr(optimizer, name)}`), which "
+                    "under a strategy happens on each replica alone: use `clip_norm` of "
+                    "`compile()` instead."
+                )
+        if clip_norm is not None and not clip_norm > 0:
+            raise ValueError(f"`clip_norm` must be positive, or None. Received: {clip_norm}")
+        if loss is not None and len(self.loss_names) > 1:
+            raise ValueError(
+                f"The loss of {type(self).__name__} has the terms {', '.join(self.loss_names)} "
+                f"and cannot be replaced by one. Received: loss={loss!r}"
+            )
+        super().compile(
+            optimizer=optimizer,
+            loss=None,
+            metrics=metrics,
+            weighted_metrics=weighted_metrics,
+            run_eagerly=run_eagerly,
+            steps_per_execution=steps_per_execution,
+            jit_compile=jit_compile,
+            auto_scale_loss=auto_scale_loss,
+        )
+        self.clip_norm = clip_norm
+        self.loss_function = None if loss is None else keras.losses.get(loss)
+        terms = [self.trackers[name] for name in self.loss_names]
+        self._loss_tracker = terms[0] if self.loss_names == ("loss",) else LossSum(terms)
+
+    def get_compile_config(self):
+        config = super().get_compile_config()
+        if config:
+            config.pop("loss_weights", None)
+            config["loss"] = keras.saving.serialize_keras_object(self.loss_function)
+            config["clip_norm"] = self.clip_norm
+        return config
+
+    def compile_from_config(self, config):
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        self.optimizer.build(self.trainable_variables)
+
+
+class LossSum(keras.metrics.Metric):
+    """The sum of the means of a loss's terms, each over its own weight."""
+
+    def __init__(self, terms, name="loss"):
+        super().__init__(name=name)
+        self.terms = list(terms)
+
+    def update_state(self, *args, **kwargs):
+        """Does nothing: the terms are updated where they arise."""
+
+    def result(self):
+        return sum(term.result() for term in self.terms)
+
+
+def same_class(logits, classes):
+    """Returns float32 1 where the largest logit is that of the class, else 0."""
+    return tf.cast(tf.argmax(logits, axis=-1, output_type=classes.dtype) == classes, tf.float32)
+
+
+def weighed(values, weights):
+    """Returns the weighted sum of values and the sum of the weights, as a term is given."""
+    return tf.reduce_sum(values * weights), tf.reduce_sum(weights)
+
+
+def _all_reduce(context, tensors):
+    if context.num_replicas_in_sync == 1 or not tensors:
+        return tensors
+    return context.all_reduce(tf.distribute.ReduceOp.SUM, tensors)

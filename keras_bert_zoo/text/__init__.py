@@ -1,0 +1,1 @@
+"""Text to token ids: tokenizers, vocabularies, packing and masking."""

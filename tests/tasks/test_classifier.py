@@ -1,0 +1,273 @@
+"""`TextClassifier`: texts in many forms, labels, regression, saving, export."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from tiny import tiny_classifier, tiny_encoder, tiny_preprocessor
+
+import keras_bert_zoo as kbz
+
+TEXTS = ["good film", "bad film", "good tea", "bad tea", "a good cup", "a bad cup"]
+NAMES = ["good", "bad"] * 3
+
+
+def trained(texts=TEXTS, labels=NAMES, **changes):
+    keras.utils.set_random_seed(0)
+    task = tiny_classifier(**changes)
+    task.compile(kbz.adamw(1e-2, total_steps=60), clip_norm=1.0)
+    task.fit(texts, labels, batch_size=3, epochs=30, verbose=0)
+    return task
+
+
+@pytest.fixture(scope="module")
+def task():
+    return trained()
+
+
+def test_it_learns_and_classifies(task):
+    answers = task.classify(["good", "bad"])
+    assert [answer["label"] for answer in answers] == ["good", "bad"]
+    for answer in answers:
+        assert sum(answer["probabilities"].values()) == pytest.approx(1)
+        assert answer["probability"] == max(answer["probabilities"].values())
+    assert task.classify([]) == []
+    assert task.classify("good")[0]["label"] == "good"
+
+
+def test_all_forms_of_texts_and_labels_give_the_same_figures(task):
+    ids = task.preprocessor(TEXTS)
+    numbers = [1, 0] * 3
+    slices = tf.data.Dataset.from_tensor_slices
+    forms = [
+        (TEXTS, NAMES),
+        (TEXTS, numbers),
+        (np.array(TEXTS), np.array(NAMES)),
+        (np.array(TEXTS, dtype=object), np.array(numbers)),
+        (tf.constant(TEXTS), tf.constant(NAMES)),
+        ({"text": TEXTS}, NAMES),
+        (slices((TEXTS, NAMES)), None),
+        (slices((TEXTS, numbers)).batch(4), None),
+        (slices(({"text": TEXTS}, NAMES)).batch(2), None),
+        (ids, np.array(numbers)),
+        (slices((ids, numbers)).batch(4), None),
+        (slices((ids, NAMES)).batch(4), None),
+    ]
+    expected = task.evaluate(ids, np.array(numbers), verbose=0, return_dict=True)
+    assert expected["accuracy"] == 1
+    for x, y in forms:
+        figures = task.evaluate(x, y, verbose=0, return_dict=True)
+        assert figures == pytest.approx(expected, abs=1e-5), (x, y)
+
+
+def test_predict_takes_texts_and_ids(task):
+    expected = task.predict(task.preprocessor(TEXTS), verbose=0)
+    for texts in (TEXTS, np.array(TEXTS), tf.constant(TEXTS), {"text": TEXTS}):
+        np.testing.assert_allclose(task.predict(texts, verbose=0), expected, atol=1e-6)
+    dataset = tf.data.Dataset.from_tensor_slices(TEXTS)
+    np.testing.assert_allclose(task.predict(dataset, verbose=0), expected, atol=1e-6)
+    np.testing.assert_allclose(task.predict(dataset.batch(4), verbose=0), expected, atol=1e-6)
+    assert task.predict([], verbose=0).shape == (0, 2)
+
+
+@pytest.mark.parametrize("count, batch_size", [(1, 8), (13, 4)])
+@pytest.mark.parametrize("steps", [1, 3])
+def test_no_row_is_dropped(count, batch_size, steps):
+    # BC-C07: the last, partial batch counts.
+    keras.utils.set_random_seed(0)
+    task = tiny_classifier()
+    task.compile("sgd", steps_per_execution=steps)
+    texts = [TEXTS[i % 6] for i in range(count)]
+    names = [NAMES[(i // 2) % 6] for i in range(count)]
+    logits = task.predict(texts, batch_size=batch_size, verbose=0)
+    assert logits.shape == (count, 2)
+    for text, row in zip(texts, logits, strict=True):
+        np.testing.assert_allclose(task.predict([text], verbose=0)[0], row, atol=1e-5)
+    hits = [np.argmax(row) == ["bad", "good"].index(n) for row, n in zip(logits, names, strict=True)]
+    figures = task.evaluate(texts, names, batch_size=batch_size, verbose=0, return_dict=True)
+    assert figures["accuracy"] == pytest.approx(np.mean(hits))
+
+
+def test_sample_and_class_weights_weigh_the_mean():
+    task = tiny_classifier()
+    task.compile("sgd")
+    single = [task.evaluate([t], [n], verbose=0)[0] for t, n in zip(TEXTS, NAMES, strict=True)]
+    weights = np.array([1, 0, 2, 0, 0, 3.0])
+    mean = np.average(single, weights=weights)
+    assert task.evaluate(TEXTS, NAMES, sample_weight=weights, verbose=0)[0] == pytest.approx(
+        mean, abs=1e-5
+    )
+    logs = task.fit(TEXTS, NAMES, batch_size=6, class_weight={0: 0.0, 1: 1.0}, verbose=0).history
+    assert np.isfinite(logs["loss"][0])
+
+
+def test_pairs_differ_from_single_texts():
+    keras.utils.set_random_seed(0)
+    task = tiny_classifier()
+    task.compile(kbz.adamw(1e-2, 10))
+    pairs = (["good film", "bad tea"], ["a cup", "the film"])
+    task.fit(pairs, ["good", "bad"], verbose=0)
+    assert task.pair is True
+    expected = task.predict(task.preprocessor(pairs), verbose=0)
+    forms = (
+        pairs,
+        list(zip(*pairs, strict=True)),
+        {"text_a": pairs[0], "text_b": pairs[1]},
+    )
+    for form in forms:
+        np.testing.assert_allclose(task.predict(form, verbose=0), expected, atol=1e-6)
+    with pytest.raises(ValueError, match="pairs of texts, and single texts were given"):
+        task.predict(["good film"])
+
+
+def test_regression():
+    keras.utils.set_random_seed(0)
+    task = tiny_classifier(labels=None)
+    task.compile(kbz.adamw(1e-2, 200))
+    scores = np.array([5, 0, 5, 0, 5, 0], "float32")
+    first = task.evaluate(TEXTS, scores, verbose=0, return_dict=True)
+    predicted = task.predict(TEXTS, verbose=0)
+    assert predicted.shape == (6, 1)
+    assert first["loss"] == pytest.approx(np.mean((predicted[:, 0] - scores) ** 2), rel=1e-4)
+    assert first["mean_absolute_error"] == pytest.approx(
+        np.mean(np.abs(predicted[:, 0] - scores)), rel=1e-4
+    )
+    task.fit(TEXTS, scores, epochs=100, verbose=0)
+    answers = task.classify(["good film", "bad film"])
+    assert answers[0]["score"] > answers[1]["score"] + 1
+
+
+def test_another_loss():
+    task = tiny_classifier(labels=None)
+    scores = np.array([5, 0, 5, 0, 5, 0], "float32")
+    task.compile("sgd", loss=keras.losses.Huber(delta=1.0))
+    loss = task.evaluate(TEXTS, scores, verbose=0)[0]
+    predicted = task.predict(TEXTS, verbose=0)
+    expected = keras.losses.Huber(delta=1.0)(scores[:, None], predicted)
+    assert loss == pytest.approx(float(expected), abs=1e-5)
+
+
+def test_validation_split_and_data():
+    task = tiny_classifier()
+    task.compile("sgd")
+    split = task.fit(TEXTS, NAMES, validation_split=1 / 3, verbose=0, shuffle=False).history
+    assert "val_accuracy" in split
+    expected = task.evaluate(TEXTS[4:], NAMES[4:], verbose=0, return_dict=True)
+    assert split["val_loss"][0] == pytest.approx(expected["loss"], abs=1e-5)
+    for held_out in (
+        (TEXTS[4:], NAMES[4:]),
+        tf.data.Dataset.from_tensor_slices((TEXTS[4:], NAMES[4:])).batch(1),
+        (task.preprocessor(TEXTS[4:]), np.array([1, 0])),
+    ):
+        logs = task.fit(TEXTS, NAMES, validation_data=held_out, epochs=2, verbose=0).history
+        figures = task.evaluate(TEXTS[4:], NAMES[4:], verbose=0, return_dict=True)
+        assert logs["val_loss"][-1] == pytest.approx(figures["loss"], abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    "labels, message",
+    [
+        (["good", "fair"], "Label 1 is: 'fair'"),
+        ([0, 2], "Label 1 is: 2"),
+        ([0], "2 texts, but `y` has 1"),
+    ],
+)
+def test_bad_labels(labels, message):
+    task = tiny_classifier()
+    task.compile("sgd")
+    with pytest.raises(ValueError, match=message):
+        task.fit(["good", "bad"], labels, verbose=0)
+
+
+def test_bad_label_in_a_dataset():
+    task = tiny_classifier()
+    task.compile("sgd")
+    dataset = tf.data.Dataset.from_tensor_slices((["good"], ["fair"])).batch(1)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="among bad, good.*fair"):
+        task.fit(dataset, verbose=0)
+
+
+def test_bad_set_ups():
+    with pytest.raises(ValueError, match="at least two labels"):
+        tiny_classifier(labels=["one"])
+    with pytest.raises(ValueError, match="Twice or more: a"):
+        tiny_classifier(labels=["a", "b", "a"])
+    with pytest.raises(ValueError, match="no preprocessor"):
+        kbz.TextClassifier(tiny_encoder(), labels=["a", "b"]).predict(["text"])
+    with pytest.raises(ValueError, match="vocabulary has 27 entries.*20 rows"):
+        kbz.TextClassifier(tiny_encoder(vocab_size=20), preprocessor=tiny_preprocessor())
+    with pytest.raises(ValueError, match="64 tokens.*32 positions"):
+        kbz.TextClassifier(tiny_encoder(), preprocessor=tiny_preprocessor(64))
+    with pytest.raises(ValueError, match="exactly 16 tokens.*gives 12"):
+        kbz.TextClassifier(tiny_encoder(sequence_length=16), preprocessor=tiny_preprocessor(12))
+    with pytest.raises(ValueError, match="Item 1 is 3"):
+        tiny_classifier().predict(["good", 3])
+
+
+def test_fixed_length_and_xla():
+    keras.utils.set_random_seed(0)
+    encoder = tiny_encoder(sequence_length=12)
+    task = kbz.TextClassifier(encoder, ["bad", "good"], preprocessor=tiny_preprocessor(12))
+    task.compile("sgd", jit_compile=True)
+    assert task.jit_compile is True
+    plain = kbz.TextClassifier(encoder, ["bad", "good"], preprocessor=task.preprocessor)
+    plain.set_weights(task.get_weights())
+    plain.compile("sgd")
+    assert task.evaluate(TEXTS, NAMES, verbose=0) == pytest.approx(
+        plain.evaluate(TEXTS, NAMES, verbose=0), abs=1e-5
+    )
+    logs = task.fit(TEXTS, NAMES, verbose=0).history
+    assert np.isfinite(logs["loss"][0])
+
+
+RELOAD = """
+import json, sys
+import keras, numpy as np
+import keras_bert_zoo
+task = keras.saving.load_model(sys.argv[1])
+answers = task.classify(json.loads(sys.argv[2]))
+print(json.dumps({"answers": answers, "labels": task.labels, "clip": task.clip_norm,
+                  "steps": int(task.optimizer.iterations),
+                  "lowercase": task.tokenizer.lowercase,
+                  "length": task.preprocessor.sequence_length}))
+"""
+
+
+def test_keras_file_holds_everything(tmp_path, run_python):
+    # BC-E05, BC-X06: another process, another hash seed, the vocabulary file gone.
+    from tiny import VOCABULARY
+
+    vocabulary = tmp_path / "vocab.txt"
+    vocabulary.write_text("\n".join(VOCABULARY) + "\n")
+    tokenizer = kbz.WordPieceTokenizer(vocabulary, lowercase=False)
+    task = kbz.TextClassifier(
+        tiny_encoder(), labels=["c", "a", "b"], preprocessor=kbz.TextPreprocessor(tokenizer, 10)
+    )
+    task.compile(kbz.adamw(1e-2, 20), clip_norm=1.0)
+    texts = ["good tea", "bad film", "Good", "what is the capital of france ?", ""]
+    task.fit(texts, ["a", "b", "c", "a", "b"], epochs=2, verbose=0)
+    task.save(tmp_path / "task.keras")
+    vocabulary.unlink()
+    out = run_python(
+        RELOAD, tmp_path / "task.keras", json.dumps(texts), env={"PYTHONHASHSEED": "7"}
+    )
+    loaded = json.loads(out.splitlines()[-1])
+    assert loaded["labels"] == ["c", "a", "b"]
+    assert (loaded["clip"], loaded["steps"]) == (1.0, 2)
+    assert (loaded["lowercase"], loaded["length"]) == (False, 10)
+    for mine, other in zip(task.classify(texts), loaded["answers"], strict=True):
+        assert mine["label"] == other["label"]
+        assert mine["probabilities"] == pytest.approx(other["probabilities"], abs=1e-6)
+
+
+def test_training_goes_on_after_reload(tmp_path, task):
+    task.save(tmp_path / "task.keras")
+    again = keras.saving.load_model(tmp_path / "task.keras")
+    assert again.evaluate(TEXTS, NAMES, verbose=0) == pytest.approx(
+        task.evaluate(TEXTS, NAMES, verbose=0), abs=1e-6
+    )
+    before = int(again.optimizer.iterations)
+    again.fit(TEXTS, NAMES, batch_size=3, verbose=0)
+    assert int(again.optimizer.iterations) == before + 2
