@@ -55,7 +55,7 @@ def docstring_corpus(labels_per_class: int) -> Corpus:
     """The docstrings of the installed libraries, labelled with the library."""
     documents, skipped = read_docstrings()
     print(f"{len(documents):,} docstrings read; {skipped} files could not be parsed")
-    return divide(documents, minimum_train=3 * labels_per_class, minimum_test=40)
+    return divide(documents, minimum_train=10 * labels_per_class, minimum_test=40)
 
 
 def folder_corpus(folder: str | Path, labels_per_class: int) -> Corpus:

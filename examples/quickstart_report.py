@@ -38,10 +38,12 @@ def ask_saved_model(saved_model, documents, count=5):
             labels.add(document.label)
         if len(chosen) == count:
             break
+    script = Path(__file__).with_name("ask.py")
     done = subprocess.run(
-        [sys.executable, Path(__file__).with_name("ask.py"), saved_model, *(d.text for d in chosen)],
-        capture_output=True, text=True,
-    )  # fmt: skip
+        [sys.executable, script, saved_model, *(d.text for d in chosen)],
+        capture_output=True,
+        text=True,
+    )
     if done.returncode:
         raise RuntimeError(f"The SavedModel could not be asked:\n{done.stderr}")
     for document, answer in zip(chosen, done.stdout.splitlines(), strict=True):

@@ -128,7 +128,7 @@ class EncoderConfig:
         if missing:
             raise ValueError(
                 f"The config lacks {', '.join(f'`{key}`' for key in missing)}. "
-                f"Received the keys: {', '.join(map(str, sorted(values))) or 'none'}"
+                f"Received the keys: {', '.join(sorted(map(str, values))) or 'none'}"
             )
         given = {key: value for key, value in values.items() if key in known and value is not None}
         return cls(**given)

@@ -13,8 +13,8 @@ A file holds, each under its prefix:
     weights/NAME      the state dict, under the original names
     inputs/NAME       token_ids, segment_ids, padding_mask (B, L); masked_positions (B, P)
     targets/NAME      masked_ids (B, P), masked_weights (B, P), next_sentence (B,)
-    outputs/NAME      hidden_states (N+1, B, L, H), attentions (N, B, A, L, L), pooled_output (B, H),
-                      masked_lm_logits (B, P, V), next_sentence_logits (B, 2), loss ()
+    outputs/NAME      hidden_states (N+1, B, L, H), attentions (N, B, A, L, L), pooled_output
+                      (B, H), masked_lm_logits (B, P, V), next_sentence_logits (B, 2), loss ()
     gradients/NAME    of the loss, for every parameter, under the original names
 
 `reference_run` and `random_model` serve the live comparison too.

@@ -125,6 +125,8 @@ def clean_docstring(docstring: str) -> tuple[str, ...]:
     """Sentences, and lines of code, of a docstring, without URLs, markup, tables and rules."""
     blocks: list[str] = []
     previous = ""
+    # An escape in a docstring may stand for half a character, which is no text.
+    docstring = docstring.encode("utf-8", "replace").decode("utf-8")
     text = mask_names(_MARKUP.sub("", _URL.sub("", inspect.cleandoc(docstring))))
     for line in map(str.rstrip, text.splitlines()):
         if _NO_WORD.match(line) or _TABLE.search(line) or _VERSION.match(line):
@@ -239,5 +241,5 @@ def _no_garbage_collection() -> Iterator[None]:
 
 
 def _read_file(path: Path) -> list[str]:
-    source = path.read_text(encoding="utf-8")
+    source = path.read_text(encoding="utf-8-sig")
     return list(docstrings_of(source)) if '"""' in source or "'''" in source else []

@@ -11,7 +11,9 @@ FORMATS = ("sentences", "paragraphs")
 
 # After a stop and what closes behind it, before what may open a sentence; Chinese and Japanese
 # stops need no space.
-_BOUNDARY = re.compile(r"""[.!?…]['"’”»)\]]*\s+(?=["'“‘«(\[]*[^\W_a-z])|[。!?][」』”’)]*\s*""")
+_BOUNDARY = re.compile(
+    r"""[.!?…]['"’”»)\]]*\s+(?=["'“‘«(\[]*[^\W_a-z])|[。\uff01\uff1f][」』”’\uff09)]*\s*"""
+)
 _NO_END = re.compile(
     r"(?:^|[\s(\"'“‘\[])(?:[A-Z]|Mr|Mrs|Ms|Dr|St|Prof|Rev|Sr|Jr|Capt|Col|Gen|Lt|No|vs|cf|al|e\.g|i\.e)\.$"
 )

@@ -1,6 +1,5 @@
 """Documents to batches for pretraining: packed pairs of segments, masked anew in every epoch."""
 
-import math
 from collections.abc import Iterable, Sequence
 
 import keras
@@ -55,9 +54,15 @@ class PretrainingCorpus:
             verbose: whether to show a progress bar.
 
         Raises:
-            ValueError: if no token comes out of it.
+            ValueError: if no token comes out of it, or a document is a text instead of sentences.
         """
-        documents = [list(document) for document in documents]
+        documents = list(documents)
+        for document in documents:
+            if isinstance(document, (str, bytes)):
+                raise ValueError(
+                    "A document is a sequence of sentences, received one text: "
+                    f"{document!r:.100}. Split it, e.g. with split_sentences."
+                )
         sentences = [sentence for document in documents for sentence in document]
         bar = keras.utils.Progbar(
             len(sentences), verbose=int(verbose), unit_name="sentence", interval=0.5
@@ -177,29 +182,27 @@ def pretraining_dataset(
     if start_step < 0:
         raise ValueError(f"start_step must not be negative, received {start_step}.")
     tokenizer = corpus.tokenizer
-    ends = {"cls_id": tokenizer.cls_id, "sep_id": tokenizer.sep_id, "pad_id": tokenizer.pad_id}
     sampler = SegmentSampler(
         corpus.tokens,
         corpus.sentence_splits,
         corpus.document_splits,
         sequence_length,
-        **ends,
+        cls_id=tokenizer.cls_id,
+        sep_id=tokenizer.sep_id,
+        pad_id=tokenizer.pad_id,
         next_sentence=next_sentence,
         short_sequence_rate=short_sequence_rate,
         seed=seed,
     )
-    masker = DynamicMasker(
-        tokenizer.vocabulary_size,
-        **ends,
-        unk_id=tokenizer.unk_id,
-        mask_id=tokenizer.mask_id,
-        max_predictions=max_predictions or default_max_predictions(sequence_length, masking_rate),
+    masker = DynamicMasker.for_tokenizer(
+        tokenizer,
+        sequence_length,
+        max_predictions=max_predictions,
         masking_rate=masking_rate,
         mask_share=mask_share,
         random_share=random_share,
         unit=masking_unit,
         max_ngram=max_ngram,
-        continuation_mask=None if masking_unit == "token" else tokenizer.continuation_mask,
         unigram_counts=corpus.unigram_counts if data_noising else None,
         seed=seed,
     )
@@ -215,6 +218,7 @@ def pretraining_dataset(
         )
     is_full = epochs is None or drop_remainder or total % batch_size == 0
 
+    @tf.autograph.experimental.do_not_convert  # No Python flow depends on tensors.
     def make_batch(step):
         start = step * batch_size
         end = tf.minimum(start + batch_size, total)
@@ -245,14 +249,6 @@ def pretraining_dataset(
             tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY)
         )
     return dataset.prefetch(tf.data.AUTOTUNE)
-
-
-def default_max_predictions(sequence_length: int, masking_rate: float = 0.15) -> int:
-    """The paper's 20 at a length of 128 and 76 at 512; else the rate's share, rounded up."""
-    published = {128: 20, 512: 76}
-    if masking_rate == 0.15 and sequence_length in published:
-        return published[sequence_length]
-    return math.ceil(masking_rate * sequence_length)
 
 
 def _splits(sizes: np.ndarray) -> np.ndarray:

@@ -201,14 +201,20 @@ class SegmentSampler:
     def _sentences(self, example, target, draw):
         """First and end sentence: those of the chunk, or of a part of it for a short row."""
         first, last = tf.gather(self._first, example), tf.gather(self._last, example)
-        start = first + draw % tf.maximum(last - first - self._least + 1, 1)
-        end = tf.searchsorted(
-            self._sentence_splits,
-            tf.reshape(self._begin(start) + target, [-1]),
-            out_type=tf.int64,
+        begin, end = self._begin(first), self._begin(last)
+        begin += draw % tf.maximum(end - begin - target + 1, 1)
+        start = tf.minimum(self._find(begin, "right") - 1, last - self._least)
+        start = tf.maximum(start, first)
+        stop = self._find(self._begin(start) + target, "left")
+        stop = tf.minimum(tf.maximum(stop, start + self._least), last)
+        return tf.where(target > 0, start, first), tf.where(target > 0, stop, last)
+
+    def _find(self, token, side):
+        """The first sentence that begins at or after ("left"), or after ("right"), a token."""
+        found = tf.searchsorted(
+            self._sentence_splits, tf.reshape(token, [-1]), side, out_type=tf.int64
         )
-        end = tf.minimum(tf.maximum(tf.reshape(end, tf.shape(start)), start + self._least), last)
-        return tf.where(target > 0, start, first), tf.where(target > 0, end, last)
+        return tf.reshape(found, tf.shape(token))
 
     def _other_segment(self, epoch, example, target, first_size, size):
         """Begin and end, in tokens, of a segment of another document of about `size` tokens."""

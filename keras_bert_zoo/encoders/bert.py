@@ -15,13 +15,14 @@ class BertEncoder(TransformerEncoder):
     Example:
 
     ```python
+    import numpy as np
     import keras_bert_zoo as kbz
 
     encoder = kbz.BertEncoder.from_preset("bert_tiny", load_weights=False)
     outputs = encoder({
-        "token_ids": [[101, 7592, 102]],
-        "segment_ids": [[0, 0, 0]],
-        "padding_mask": [[1, 1, 1]],
+        "token_ids": np.array([[101, 7592, 102]]),
+        "segment_ids": np.array([[0, 0, 0]]),
+        "padding_mask": np.array([[1, 1, 1]]),
     })
     outputs["pooled_output"].shape    # (1, 128)
     ```

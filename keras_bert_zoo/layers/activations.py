@@ -44,4 +44,7 @@ def get_activation(identifier):
         identifier: a name (`"gelu"` is the erf form, `"gelu_new"` and `"gelu_pytorch_tanh"` the
             tanh form; any other name is Keras's) or a callable.
     """
-    return _BY_NAME.get(identifier) or keras.activations.get(identifier)
+    if isinstance(identifier, str) and identifier in _BY_NAME:
+        return _BY_NAME[identifier]
+    # Keras wraps the dicts of a saved config, and does not take them back wrapped.
+    return keras.activations.get(dict(identifier) if isinstance(identifier, dict) else identifier)

@@ -22,6 +22,9 @@ class AdamW(keras.optimizers.AdamW):
             beta_1^t)` and `v / (1 - beta_2^t)` (arXiv 1412.6980, section 3). The original BERT did
             without, which makes short fine-tunings unstable (arXiv 2006.05987).
         **kwargs: as `keras.optimizers.AdamW` takes them, but for `amsgrad`.
+
+    Raises:
+        ValueError: if `amsgrad` is asked for, or a weight is of half precision.
     """
 
     def __init__(
@@ -36,6 +39,12 @@ class AdamW(keras.optimizers.AdamW):
         self._spared = set()
 
     def build(self, var_list):
+        for variable in var_list:
+            if variable.dtype not in ("float32", "float64"):
+                raise ValueError(
+                    f"The weight {variable.path} is {variable.dtype}, in which Adam's means cannot "
+                    "be kept: use a mixed policy, such as mixed_bfloat16, whose weights are float32."
+                )
         self._spared = {self._var_key(v) for v in var_list if v.path.split("/")[-1] in _NOT_DECAYED}
         super().build(var_list)
 

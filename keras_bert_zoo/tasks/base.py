@@ -200,7 +200,8 @@ class Task(SteppedModel):
     def _is_raw(self, x, y=None):
         """Whether `x` or `y` holds text, which has to be prepared. Notes whether it is pairs."""
         inputs = inputs_of(x)
-        if not holds_text(inputs):
+        # Ids come as a dict, so a list can only be meant as texts.
+        if not (holds_text(inputs) or isinstance(inputs, list)):
             return holds_text(x) or holds_text(y)
         if self.preprocessor is None:
             raise ValueError(

@@ -9,8 +9,6 @@ DEFAULT_BATCH_SIZE = 32
 def holds_text(data) -> bool:
     """Whether any leaf of a nested structure, or of a dataset's elements, is text.
 
-    An empty list counts as text: no texts.
-
     Args:
         data: a `tf.data.Dataset`, or a structure of strings, lists, arrays and tensors.
     """
@@ -19,7 +17,7 @@ def holds_text(data) -> bool:
     if isinstance(data, dict):
         return any(holds_text(value) for value in data.values())
     if isinstance(data, (list, tuple)):
-        return data == [] or any(holds_text(value) for value in data)
+        return any(holds_text(value) for value in data)
     if isinstance(getattr(data, "dtype", None), tf.DType):
         return data.dtype == tf.string
     if hasattr(data, "dtype"):

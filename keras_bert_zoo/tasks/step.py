@@ -88,10 +88,15 @@ class SteppedModel(keras.Model):
             # Gradients of a scaled loss are clipped at the norm scaled likewise.
             limit = self.optimizer.scale_loss(tf.constant(self.clip_norm, tf.float32))
             gradients, _ = tf.clip_by_global_norm(gradients, limit)
-        if replicas > 1:
-            # Keras adds over the replicas once more.
-            gradients = [None if g is None else g / replicas for g in gradients]
-        self.optimizer.apply_gradients(zip(gradients, self.trainable_weights, strict=True))
+        weights = self.trainable_weights
+        if not self.optimizer.built:
+            with tf.init_scope():
+                self.optimizer.build(weights)
+        # Keras adds over the replicas once more. A weight without part in the loss, such as the
+        # pooler's in a masked language model, is left out, as Keras would warn of it.
+        self.optimizer.apply_gradients(
+            [(g / replicas, w) for g, w in zip(gradients, weights, strict=True) if g is not None]
+        )
 
     def train_step(self, data):
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
@@ -147,9 +152,11 @@ class SteppedModel(keras.Model):
         check_jit(jit_compile, self.input["token_ids"].shape[1])
         optimizer = keras.optimizers.get(optimizer)
         for name in ("clipnorm", "global_clipnorm", "clipvalue"):
-            if getattr(optimizer, name, None) is not None:
+            # A LossScaleOptimizer has another within.
+            value = getattr(getattr(optimizer, "inner_optimizer", optimizer), name, None)
+            if value is not None:
                 raise ValueError(
-                    f"The optimizer clips by itself (`{name}={getattr(optimizer, name)}`), which "
+                    f"The optimizer clips by itself (`{name}={value}`), which "
                     "under a strategy happens on each replica alone: use `clip_norm` of "
                     "`compile()` instead."
                 )

@@ -24,8 +24,6 @@ def as_strings(texts, what: str = "texts"):
         try:
             strings = tf.convert_to_tensor(texts, dtype=tf.string)
         except (TypeError, ValueError) as error:
-            if isinstance(error, UnicodeError):  # A lone surrogate: Python's message shows it.
-                raise
             raise ValueError(
                 f"{what} must be one text or a flat batch of texts, received "
                 f"{type(texts).__name__}: {texts!r:.200}. Pass a str, a list of str, a numpy array "

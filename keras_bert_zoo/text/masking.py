@@ -4,6 +4,7 @@ Which tokens are masked, and what takes their place, is a function of (seed, epo
 in each epoch (RoBERTa, Liu et al. 2019, arXiv 1907.11692), the same in each batch and each run.
 """
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -37,7 +38,8 @@ class DynamicMasker:
         random_share: share of the masked tokens that become a random token.
         unit: "token"; "whole_word", all pieces of a word or none; or "ngram", spans of 1 to
             `max_ngram` whole words, of n words with p(n) proportional to 1/n (ALBERT, Lan et al.
-            2020, arXiv 1909.11942).
+            2020, arXiv 1909.11942); as long ones fit in a rest of the budget less often, a small
+            budget makes short ones somewhat more frequent.
         max_ngram: the longest span.
         continuation_mask: bool (V,), whether a token continues a word; not for unit "token".
         unigram_counts: int (V,), how often each token is in the corpus: random replacements follow
@@ -113,6 +115,40 @@ class DynamicMasker:
                     f"{counts.min()} to {counts.max()}."
                 )
             self._cumulative_counts = tf.constant(np.cumsum(counts))
+
+    @classmethod
+    def for_tokenizer(
+        cls,
+        tokenizer,
+        sequence_length: int,
+        max_predictions: int | None = None,
+        masking_rate: float = 0.15,
+        unit: str = "token",
+        **kwargs,
+    ) -> "DynamicMasker":
+        """Makes the masker for a tokenizer's ids.
+
+        Args:
+            tokenizer: a `WordPieceTokenizer` with a vocabulary.
+            sequence_length: L.
+            max_predictions: by default `default_max_predictions(sequence_length, masking_rate)`.
+            masking_rate, unit, **kwargs: as the constructor takes them.
+        """
+        if max_predictions is None:
+            max_predictions = default_max_predictions(sequence_length, masking_rate)
+        return cls(
+            tokenizer.vocabulary_size,
+            cls_id=tokenizer.cls_id,
+            sep_id=tokenizer.sep_id,
+            pad_id=tokenizer.pad_id,
+            unk_id=tokenizer.unk_id,
+            mask_id=tokenizer.mask_id,
+            max_predictions=max_predictions,
+            masking_rate=masking_rate,
+            unit=unit,
+            continuation_mask=None if unit == "token" else tokenizer.continuation_mask,
+            **kwargs,
+        )
 
     def __call__(self, token_ids, padding_mask, epoch, example) -> dict[str, tf.Tensor]:
         """Masks a batch.
@@ -216,15 +252,19 @@ class DynamicMasker:
         return tf.where(action < self._mask_share, self._mask_id, hidden)
 
 
+def default_max_predictions(sequence_length: int, masking_rate: float = 0.15) -> int:
+    """The paper's 20 at a length of 128 and 76 at 512; else the rate's share, rounded up."""
+    published = {128: 20, 512: 76}
+    if masking_rate == 0.15 and sequence_length in published:
+        return published[sequence_length]
+    return math.ceil(masking_rate * sequence_length)
+
+
 def _take_while_they_fit(sizes, budget):
     """Goes through units in order and takes each that fits in what is left of the budget.
 
-    Args:
-        sizes: int32 (B, N), 0 for none.
-        budget: int32 (B,).
-
-    Returns:
-        bool (B, N).
+    Args: sizes: int32 (B, N), 0 for none. budget: int32 (B,).
+    Returns: bool (B, N).
     """
 
     def take(taken, is_open, left):

@@ -3,7 +3,7 @@
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from keras_bert_zoo.text.splitting import Words, WordSplitter
+from keras_bert_zoo.text.splitting import Words, WordSplitter, rows_of
 from keras_bert_zoo.text.unicode_table import UnicodeTable
 from keras_bert_zoo.text.vocabulary import CONTINUATION
 
@@ -66,14 +66,15 @@ class WordPieces:
             literals = tf.gather(tf.constant(self._special_tokens), tf.maximum(words.special, 0))
             strings = tf.where(words.special >= 0, literals, strings)
         pieces = self._cutter.tokenize(strings)
+        splits = tf.cast(pieces.row_splits, tf.int32)
         ids = tf.RaggedTensor.from_row_splits(
             pieces.values, tf.gather(pieces.row_splits, words.row_splits), validate=False
         )
         # Pieces of a word follow each other without gaps, so their lengths tell where they start;
         # an unknown token is the only one of its word, and starts with it.
         before = tf.cumsum(tf.gather(self._lengths, pieces.values), exclusive=True)
-        words_before = tf.gather(before, pieces.row_splits[:-1])
-        return ids, before + tf.repeat(words.splits[:-1] - words_before, pieces.row_lengths())
+        offsets = words.splits[:-1] - tf.gather(before, splits[:-1])
+        return ids, before + tf.gather(offsets, rows_of(splits, tf.size(before)))
 
     def _most_bytes(self) -> int:
         """Bytes of the longest word that may match: four a character, or a special token."""
@@ -83,7 +84,7 @@ class WordPieces:
         if self._cutter is not None:
             return
         # Outside of any graph that is being traced: the tensors outlive it.
-        with tf.init_scope():
+        with tf.init_scope(), tf.device("CPU:0"):
             self._splitter = WordSplitter(self.table, self._special_tokens)
             self._lengths = tf.constant(
                 [len(x) - len(CONTINUATION) * x.startswith(CONTINUATION) for x in self.tokens],

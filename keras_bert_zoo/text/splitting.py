@@ -112,13 +112,13 @@ class WordSplitter:
         entries, flags = self._look_up(code_points)
         stretches = _stretches(flags, row_marks)
 
-        # Each code point's expansion, laid end to end.
+        # Each code point's expansion, laid end to end. (Three code points at the most, so that
+        # `tf.repeat`, which takes space for the longest everywhere, is the fastest way.)
         counts = flags & table_module.COUNT_MASK
         sources = tf.repeat(tf.range(tf.size(counts)), counts)
-        skipped = tf.gather(
-            tf.gather(self._starts, entries) - tf.cumsum(counts, exclusive=True), sources
-        )
-        expansion = tf.gather(self._expansions, skipped + tf.range(tf.size(sources)))
+        size = tf.size(sources)
+        first = tf.gather(self._starts, entries) - tf.cumsum(counts, exclusive=True)
+        expansion = tf.gather(self._expansions, tf.gather(first, sources) + tf.range(size))
         normal = tf.gather(code_points, sources) + tf.bitwise.right_shift(expansion, 1)
         punctuation = (expansion & 1) > 0
 
@@ -126,7 +126,7 @@ class WordSplitter:
         stretch = tf.gather(stretches, sources)
         starts = tf.concat(
             [
-                tf.ones([tf.minimum(tf.size(normal), 1)], tf.bool),
+                tf.ones([tf.minimum(size, 1)], tf.bool),
                 (stretch[1:] != stretch[:-1]) | punctuation[1:] | punctuation[:-1],
             ],
             0,
@@ -134,7 +134,7 @@ class WordSplitter:
         starts = _positions(starts)
         if self._lowercase:
             normal = self._put_in_canonical_order(normal, sources, stretch, flags)
-        splits = tf.concat([starts, [tf.size(normal)]], 0)
+        splits = tf.concat([starts, [size]], 0)
         strings = tf.strings.unicode_encode(
             tf.RaggedTensor.from_row_splits(normal, splits, validate=False), "UTF-8"
         )
@@ -217,6 +217,11 @@ class WordSplitter:
         return tf.cond(reorders, sort, lambda: normal)
 
 
+def rows_of(splits: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+    """The row of each of `size` values, from row splits, in linear space."""
+    return tf.cumsum(_row_marks(splits, size)) - 1
+
+
 def _positions(mask):
     return tf.cast(tf.where(mask)[:, 0], tf.int32)
 
@@ -229,7 +234,7 @@ def _put(values, places, value):
 
 
 def _row_marks(row_splits, size):
-    """How many rows start at each of `size` code points."""
+    """How many rows start at each of `size` values."""
     starts = row_splits[:-1, tf.newaxis]
     return tf.scatter_nd(starts, tf.ones_like(starts[:, 0]), [size + 1])[:-1]
 

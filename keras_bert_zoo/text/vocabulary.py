@@ -142,11 +142,10 @@ def learn_vocabulary(
             characters[character] += count
     ranked = sorted(characters, key=lambda character: (-characters[character], character))
     kept = set(ranked[:max_alphabet])
-    first = sorted({word[0] for word in words} & kept)
     later = sorted({character for word in words for character in word[1:]} & kept)
     # Given in advance, because the trainer would number them in the order of a random hash, and
     # breaks ties between pairs by those numbers.
-    given = [*SPECIAL_TOKENS, *first, *(CONTINUATION + character for character in later)]
+    given = [*SPECIAL_TOKENS, *sorted(kept), *(CONTINUATION + character for character in later)]
     if size < len(given):
         raise ValueError(
             f"size={size} is too small: the special tokens and the {len(kept)} characters of the "
@@ -174,13 +173,14 @@ def learn_vocabulary(
 
 def _count_words(texts: Iterable[str], lowercase: bool) -> dict[str, int]:
     """Normalised words and how often they occur, in alphabetical order."""
-    splitter = WordSplitter(build_unicode_table(lowercase))
     counter = collections.Counter()
     texts = iter(texts)
-    while batch := list(itertools.islice(texts, _TEXTS_A_BATCH)):
-        words, _, counts = tf.unique_with_counts(splitter.split(tf.constant(batch)).strings)
-        for word, count in zip(words.numpy(), counts.numpy(), strict=True):
-            counter[word] += int(count)
+    with tf.device("CPU:0"):
+        splitter = WordSplitter(build_unicode_table(lowercase))
+        while batch := list(itertools.islice(texts, _TEXTS_A_BATCH)):
+            words, _, counts = tf.unique_with_counts(splitter.split(tf.constant(batch)).strings)
+            for word, count in zip(words.numpy(), counts.numpy(), strict=True):
+                counter[word] += int(count)
     return {word.decode("utf-8"): counter[word] for word in sorted(counter)}
 
 

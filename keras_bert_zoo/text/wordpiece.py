@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from keras_bert_zoo.text.layer import TextLayer
 from keras_bert_zoo.text.pieces import WordPieces
+from keras_bert_zoo.text.splitting import rows_of
 from keras_bert_zoo.text.unicode_table import UnicodeTable, build_unicode_table
 from keras_bert_zoo.text.vocabulary import (
     CONTINUATION,
@@ -121,7 +122,8 @@ class WordPieceTokenizer(TextLayer):
             ends = ends[: tf.size(starts)]
             first = tf.gather(words.sources, starts)
             last = tf.gather(origins.ends, tf.gather(words.sources, ends - 1)) - 1
-            row_start = tf.gather(origins.row_splits, tf.cast(ids.value_rowids(), tf.int32))
+            rows = rows_of(tf.cast(ids.row_splits, tf.int32), tf.size(starts))
+            row_start = tf.gather(origins.row_splits, rows)
             spans = TokenSpans(
                 token_ids=ids,
                 byte_starts=ids.with_values(tf.gather(origins.byte_starts, first)),

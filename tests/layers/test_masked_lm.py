@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from keras_bert_zoo.layers.activations import gelu_tanh
 from keras_bert_zoo.layers.masked_lm import MaskedLMTransform, OutputBias
@@ -26,9 +27,7 @@ def make_transform(**settings):
 def test_equals_plain_numpy():
     transform = make_transform()
     gathered = np.stack([X[row, positions] for row, positions in enumerate(POSITIONS)])
-    x = np.maximum(
-        gathered @ to_numpy(transform.dense.kernel) + to_numpy(transform.dense.bias), 0
-    )
+    x = np.maximum(gathered @ to_numpy(transform.dense.kernel) + to_numpy(transform.dense.bias), 0)
     x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 0.1)
     norm = transform.layer_norm
     expected = x * to_numpy(norm.gamma) + to_numpy(norm.beta)
@@ -42,8 +41,6 @@ def test_no_positions():
 def test_the_gradient_of_a_position_taken_twice_is_summed():
     transform = make_transform()
     once, twice = (np.array(p, np.int32) for p in ([[2], [2], [2]], [[2, 2], [2, 2], [2, 2]]))
-    import tensorflow as tf
-
     gradients = []
     for positions in (once, twice):
         x = tf.constant(X)
@@ -60,9 +57,7 @@ def test_the_gradient_of_a_position_taken_twice_is_summed():
 def test_keras_file(tmp_path, activation):
     x, positions = keras.Input((None, 5)), keras.Input((None,), dtype="int32")
     bias = OutputBias(name="bias")
-    model = keras.Model(
-        [x, positions], bias(make_transform(activation=activation)(x, positions))
-    )
+    model = keras.Model([x, positions], bias(make_transform(activation=activation)(x, positions)))
     bias.bias.assign([1.0, 2.0, 3.0, 4.0])
     assert model.output_shape == (None, None, 4)
     model.save(tmp_path / "model.keras")

@@ -21,9 +21,7 @@ class Golden:
     def __init__(self, name, **changes):
         with np.load(FOLDER / f"{name}.npz") as file:
             self.values = {key: file[key] for key in file}
-        self.config = kbz.EncoderConfig.from_dict(
-            json.loads(str(self.values["config"])) | changes
-        )
+        self.config = kbz.EncoderConfig.from_dict(json.loads(str(self.values["config"])) | changes)
         self.inputs, self.targets = self.part("inputs"), self.part("targets")
         self.outputs, self.gradients = self.part("outputs"), self.part("gradients")
 
@@ -107,7 +105,10 @@ def test_loss_and_all_gradients(golden):
     ours = original_names(task, gradients, golden.config.num_hidden_layers)
     differences = gradient_differences(ours, golden.gradients)
     assert max(differences.values()) <= 1e-4, differences
-    for name in ("embeddings.word_embeddings.weight", "encoder.layer.1.attention.self.query.weight"):
+    for name in (
+        "embeddings.word_embeddings.weight",
+        "encoder.layer.1.attention.self.query.weight",
+    ):
         assert np.linalg.norm(golden.gradients[f"bert.{name}"]) > 0.01
 
 

@@ -11,7 +11,7 @@ import keras_bert_zoo as kbz
 REASON = "the `parity` extra is not installed"
 torch = pytest.importorskip("torch", reason=REASON)
 transformers = pytest.importorskip("transformers", reason=REASON)
-from make_golden import random_batch, random_model, reference_run, state_dict  # noqa: E402
+from make_golden import random_batch, random_model, reference_run, state_dict
 
 MEDIUM = {
     "vocab_size": 1000,

@@ -85,7 +85,9 @@ def test_no_row_is_dropped(count, batch_size, steps):
     assert logits.shape == (count, 2)
     for text, row in zip(texts, logits, strict=True):
         np.testing.assert_allclose(task.predict([text], verbose=0)[0], row, atol=1e-5)
-    hits = [np.argmax(row) == ["bad", "good"].index(n) for row, n in zip(logits, names, strict=True)]
+    hits = [
+        np.argmax(row) == ["bad", "good"].index(n) for row, n in zip(logits, names, strict=True)
+    ]
     figures = task.evaluate(texts, names, batch_size=batch_size, verbose=0, return_dict=True)
     assert figures["accuracy"] == pytest.approx(np.mean(hits))
 
@@ -204,6 +206,8 @@ def test_bad_set_ups():
         kbz.TextClassifier(tiny_encoder(sequence_length=16), preprocessor=tiny_preprocessor(12))
     with pytest.raises(ValueError, match="Item 1 is 3"):
         tiny_classifier().predict(["good", 3])
+    with pytest.raises(ValueError, match="Item 0 is None"):
+        tiny_classifier().predict([None])
 
 
 def test_fixed_length_and_xla():

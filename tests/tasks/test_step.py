@@ -143,6 +143,8 @@ def test_compile_refuses_what_would_go_wrong_silently():
     task = pretraining_task()
     with pytest.raises(ValueError, match=r"global_clipnorm=1.0.*clip_norm"):
         task.compile(keras.optimizers.Adam(global_clipnorm=1.0))
+    with pytest.raises(ValueError, match=r"clipvalue=1.0"):
+        task.compile(keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(clipvalue=1.0)))
     with pytest.raises(ValueError, match="positive"):
         task.compile("adam", clip_norm=0.0)
     with pytest.raises(ValueError, match="masked_lm_loss, next_sentence_loss"):

@@ -80,7 +80,7 @@ def test_rows_against_lists(padding, pairs, length):
         assert all(tensor.dtype == tf.int32 for tensor in packed.values())
     # One row alone gives what it gives in the batch.
     single = Packer(length, CLS, SEP, PAD)(*(x[0] for x in texts[: 1 + pairs]))
-    first_row = [a + b for a, b in rows[:1]][0]
+    first_row = rows[0][0] + rows[0][1]
     assert single["token_ids"].numpy().tolist() == first_row + [PAD] * (length - len(first_row))
     traced = tf.function(lambda *x: packer(*x))(*ragged)
     assert traced["token_ids"].numpy().tolist() == expected["token_ids"]
@@ -108,15 +108,15 @@ def test_static_shape():
 
 
 def test_lengths_that_cannot_hold_the_special_tokens():
-    with pytest.raises(ValueError, match="at least 2 .* a text, received 1"):
+    with pytest.raises(ValueError, match=r"at least 2 .* a text, received 1"):
         Packer(1, CLS, SEP)
     packer = Packer(2, CLS, SEP)
     assert packer([[5]])["token_ids"].numpy().tolist() == [[CLS, SEP]]
-    with pytest.raises(ValueError, match="at least 3 .* a pair of texts, received 2"):
+    with pytest.raises(ValueError, match=r"at least 3 .* a pair of texts, received 2"):
         packer([[5]], [[6]])
-    with pytest.raises(ValueError, match="at least 3"):
+    with pytest.raises(ValueError, match=r"at least 3"):
         packer.compute_output_spec(*[keras.KerasTensor((None, None), "int32")] * 2)
-    with pytest.raises(ValueError, match="padding must be one of .*'shortest'"):
+    with pytest.raises(ValueError, match=r"padding must be one of .*'shortest'"):
         Packer(5, CLS, SEP, padding="shortest")
 
 

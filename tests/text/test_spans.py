@@ -28,7 +28,8 @@ def test_offsets_after_other_characters(tokenizer):  # BC-Q01
     text = "Zoë’s café in Málaga sells tea"
     spans = tokenizer.tokenize_with_spans(text)
     tokens = [tokenizer.id_to_token(int(i)) for i in spans.token_ids]
-    chars = dict(zip(tokens, zip(spans.char_starts.numpy(), spans.char_ends.numpy()), strict=True))
+    starts, ends = spans.char_starts.numpy().tolist(), spans.char_ends.numpy().tolist()
+    chars = {token: (a, b) for token, a, b in zip(tokens, starts, ends, strict=True)}
     expected = {"zoe": (0, 3), "cafe": (6, 10), "malaga": (14, 20), "tea": (27, 30)}
     assert {token: chars[token] for token in expected} == expected
     byte_starts = dict(zip(tokens, spans.byte_starts.numpy().tolist(), strict=True))
@@ -54,7 +55,7 @@ def test_long_word_is_unknown_whole(tokenizer):  # BC-T07
         ("tea\u200b cup", [("tea", "tea"), ("cup", "cup")]),
         ("\ufefftea", [("tea", "tea")]),
         ("차", [("ᄎ", "차"), ("##ᅡ", "차")]),  # One character, two pieces.
-        ("İst", [("is", "İs"), ("##t", "t")]),
+        ("İSTZ", [("ist", "İST"), ("##z", "Z")]),
         ("a≠b", [("a", "a"), ("=", "≠"), ("b", "b")]),
         ("book[MASK]", [("book", "book"), ("[", "["), ("mask", "MASK"), ("]", "]")]),
         ("\U0001f600 tea", [("[UNK]", "\U0001f600"), ("tea", "tea")]),

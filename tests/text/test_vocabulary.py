@@ -127,23 +127,23 @@ def tokenizers():
 
 
 def test_learning_gives_what_was_asked(tokenizers):
-    tokens = learn_vocabulary(TEXTS, 110)
-    assert len(tokens) == 110
+    tokens = learn_vocabulary(TEXTS, 100)
+    assert len(tokens) == 100
     assert tokens[:5] == list(SPECIAL_TOKENS)
     check_vocabulary(tokens)
     tokenizer = WordPieceTokenizer(tokens)
     assert tokenizer.unk_id not in tokenizer(TEXTS).values.numpy()
     # Normalised by our rules: the final sigma, the deleted character, the ideographs.
-    assert {"ς", "##ς"} & {token[:3] for token in tokens} or any("ς" in t for t in tokens)
+    assert any("ς" in token for token in tokens)
     assert not any("\0" in token or "é" in token or token == "中国" for token in tokens)
-    cased = learn_vocabulary(TEXTS, 110, lowercase=False)
+    cased = learn_vocabulary(TEXTS, 100, lowercase=False)
     assert any("é" in token for token in cased)
     assert any("T" in token for token in cased)
 
 
 def test_learning_does_not_depend_on_order(tokenizers):
-    tokens = learn_vocabulary(TEXTS, 110)
-    assert learn_vocabulary(iter(TEXTS[::-1]), 110) == tokens
+    tokens = learn_vocabulary(TEXTS, 100)
+    assert learn_vocabulary(iter(TEXTS[::-1]), 100) == tokens
 
 
 def test_learning_is_the_same_in_every_process(tokenizers, shared_data, run_python):
@@ -175,11 +175,11 @@ def test_learning_too_much_or_too_little(tokenizers):
 
 def test_learning_keeps_the_most_frequent_characters(tokenizers):
     texts = ["a" * 9 + "b" * 6 + "c" * 3 + "d"]
-    tokens = learn_vocabulary(texts, 8, min_frequency=99, max_alphabet=2)
-    assert tokens == [*SPECIAL_TOKENS, "a", "##a", "##b"]
+    tokens = learn_vocabulary(texts, 9, min_frequency=99, max_alphabet=2)
+    assert tokens == [*SPECIAL_TOKENS, "a", "b", "##a", "##b"]
 
 
 def test_learning_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     with pytest.raises(ImportError, match=r"keras-bert-zoo\[examples\]"):
-        learn_vocabulary(TEXTS, 110)
+        learn_vocabulary(TEXTS, 100)

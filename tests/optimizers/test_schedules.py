@@ -1,0 +1,84 @@
+"""The learning rate at every step, case BC-X01 among them."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import keras_bert_zoo as kbz
+
+
+def rate(schedule, step):
+    return float(schedule(step))
+
+
+def test_the_reported_case():
+    """BC-X01 in the continuous form: no drop where the warm-up ends."""
+    schedule = kbz.WarmupLinear(5e-5, total_steps=100, warmup_steps=10)
+    right = {0: 0, 1: 5e-6, 9: 4.5e-5, 10: 5e-5, 11: 5e-5 * 89 / 90, 55: 2.5e-5, 100: 0}
+    for step, expected in right.items():
+        assert rate(schedule, step) == pytest.approx(expected, rel=1e-6, abs=1e-12)
+    assert rate(schedule, 11) == pytest.approx(4.944e-5, rel=1e-4)
+
+
+@pytest.mark.parametrize("warmup, total", [(0, 1), (1, 1), (0, 7), (3, 7), (6, 7), (7, 7)])
+def test_every_step_of_short_trainings(warmup, total):
+    schedule = kbz.WarmupLinear(0.5, total_steps=total, warmup_steps=warmup)
+    for step in range(total + 5):
+        if step >= total:
+            expected = 0
+        elif step < warmup:
+            expected = 0.5 * step / warmup
+        else:
+            expected = 0.5 * (total - step) / (total - warmup)
+        value = rate(schedule, step)
+        assert np.isfinite(value)
+        assert value == pytest.approx(expected, rel=1e-6, abs=1e-9)
+        assert 0 <= value <= 0.5
+
+
+def test_without_warmup_the_first_step_has_the_peak():
+    assert rate(kbz.WarmupLinear(0.1, total_steps=10), 0) == pytest.approx(0.1)
+
+
+def test_the_papers_million_steps():
+    schedule = kbz.WarmupLinear(1e-4, total_steps=1_000_000, warmup_steps=10_000)
+    assert rate(schedule, 10_000) == pytest.approx(1e-4)
+    assert rate(schedule, 505_000) == pytest.approx(5e-5, rel=1e-5)
+    assert rate(schedule, 999_999) == pytest.approx(1e-4 / 990_000, rel=1e-3)
+    assert rate(schedule, 1_000_000) == 0
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "float32"])
+@pytest.mark.parametrize("jit", [False, True])
+def test_in_a_graph(dtype, jit):
+    schedule = kbz.WarmupLinear(1.0, total_steps=4, warmup_steps=2)
+    run = tf.function(lambda step: schedule(step), jit_compile=jit)
+    values = [float(run(tf.constant(step, dtype))) for step in range(6)]
+    assert values == pytest.approx([0, 0.5, 1, 0.5, 0, 0])
+
+
+def test_serialization():
+    schedule = kbz.WarmupLinear(0.25, total_steps=20, warmup_steps=5)
+    config = keras.optimizers.schedules.serialize(schedule)
+    again = keras.optimizers.schedules.deserialize(config)
+    assert type(again) is kbz.WarmupLinear
+    assert again.get_config() == {"peak": 0.25, "total_steps": 20, "warmup_steps": 5}
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        ((0.1, 0, 0), r"total_steps.*at least 1.*0"),
+        ((0.1, -3, 0), r"total_steps.*at least 1.*-3"),
+        ((0.1, 10, 11), r"warmup_steps=11, total_steps=10"),
+        ((0.1, 10, -1), r"warmup_steps=-1, total_steps=10"),
+        ((-0.1, 10, 1), r"peak.*-0\.1"),
+        ((float("nan"), 10, 1), r"peak.*nan"),
+    ],
+)
+def test_refusals(arguments, said):
+    with pytest.raises(ValueError, match=said):
+        kbz.WarmupLinear(*arguments)
+    with pytest.raises(ValueError, match=said):
+        kbz.adamw(*arguments)
