@@ -46,15 +46,15 @@ flags.DEFINE_enum(
 flags.DEFINE_integer("seed", 0, "The same seed gives the same numbers.")
 flags.DEFINE_integer("vocabulary_size", 8000, "Tokens to learn.", lower_bound=100)
 flags.DEFINE_integer("sequence_length", 64, "Tokens of a row.", lower_bound=8)
-flags.DEFINE_integer("steps", 3000, "Steps of pretraining; 0 for none.", lower_bound=0)
+flags.DEFINE_integer("steps", 4500, "Steps of pretraining; 0 for none.", lower_bound=0)
 flags.DEFINE_integer("batch_size", 32, "Rows of a step of pretraining.", lower_bound=1)
 flags.DEFINE_float("learning_rate", 2e-3, "Highest rate in pretraining.", lower_bound=0.0)
 flags.DEFINE_float("masking_rate", 0.15, "Share of the tokens masked in pretraining.", 0.01, 0.9)
 flags.DEFINE_integer("held_out_rows", 4096, "Most rows to measure pretraining on.", lower_bound=2)
 flags.DEFINE_integer("labels_per_class", 20, "Labelled examples of a class.", lower_bound=1)
 flags.DEFINE_integer("draws", 3, "How often labelled examples are drawn.", lower_bound=1)
-flags.DEFINE_integer("finetune_epochs", 30, "Passes over the labelled examples.", lower_bound=1)
-flags.DEFINE_integer("finetune_batch_size", 32, "Examples of a step.", lower_bound=1)
+flags.DEFINE_integer("finetune_epochs", 20, "Passes over the labelled examples.", lower_bound=1)
+flags.DEFINE_integer("finetune_batch_size", 16, "Examples of a step.", lower_bound=1)
 flags.DEFINE_float("finetune_learning_rate", 1e-3, "Highest rate.", lower_bound=0.0)
 
 
@@ -72,7 +72,7 @@ def encoder_config(vocabulary_size: int) -> kbz.EncoderConfig:
         vocab_size=vocabulary_size,
         hidden_size=128,
         num_hidden_layers=2,
-        num_attention_heads=2,
+        num_attention_heads=4,
         intermediate_size=512,
         max_position_embeddings=FLAGS.sequence_length,
     )

@@ -19,6 +19,16 @@ IDEOGRAPHS = (
     (0x2F800, 0x2FA1F),
 )
 
+# Every assigned code point, and some of those that are private or assigned to nothing.
+CODE_POINTS = [
+    code_point
+    for code_point in range(0x110000)
+    if unicodedata.category(chr(code_point)) not in ("Cn", "Co", "Cs")
+    or (code_point % 211 == 0 and not 0xD800 <= code_point <= 0xDFFF)
+    or code_point & 0xFFFE == 0xFFFE
+]
+CONTEXTS = ["{}", "a{}b", "x {}. {}"]
+
 
 class Token(NamedTuple):
     text: str

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_zoo.datasets.segments import SegmentSampler
-from keras_bert_zoo.text.keyed_random import keyed_permutation
+from keras_bert_zoo.text.keyed_random import keyed_permutation, pass_key
 from keras_bert_zoo.text.masking import DynamicMasker
 
 _ORDER_STREAM = 32
@@ -137,10 +137,10 @@ def pretraining_dataset(
 
     Example e of epoch k is the same rows, labels and masks for the same seed, whatever the batch
     size and wherever the stream started. One epoch is every chunk of the corpus once
-    (`segments.chunk_documents`); the dataset *contains* the epochs, each drawn anew, and going
-    through it a second time gives the first time's batches again. So train on the endless
-    stream, `fit(dataset, steps_per_epoch=…)`; evaluate with `epochs=1, shuffle=False`, whose masks
-    are always the same. Do not `cache()` it for training, or repeat it: both freeze the masks.
+    (`segments.chunk_documents`). The dataset contains all its epochs, each drawn anew. Gone
+    through again, as `fit` does for each of its own epochs, it draws anew once more, but for
+    `shuffle=False`, which always gives the same batches: evaluate with
+    `epochs=1, shuffle=False`. Do not `cache()` it for training: that freezes the masks.
 
     Args:
         corpus: the tokenized documents.
@@ -148,7 +148,8 @@ def pretraining_dataset(
         batch_size: B. Batches reach across epochs, so that all but the very last are full.
         seed: any integer; decides order, pairs and masks.
         epochs: how many epochs there are; None for a stream without end.
-        shuffle: whether each epoch has an order of its own; otherwise that of the corpus.
+        shuffle: whether each epoch has an order of its own; otherwise that of the corpus, and
+            every pass through the dataset is the same.
         start_step: the number of batches to leave out at the beginning, without cost.
         drop_remainder: whether to leave out a last batch that is not full.
         next_sentence: whether rows are pairs with a label; otherwise single texts.
@@ -219,17 +220,17 @@ def pretraining_dataset(
     is_full = epochs is None or drop_remainder or total % batch_size == 0
 
     @tf.autograph.experimental.do_not_convert  # No Python flow depends on tensors.
-    def make_batch(step):
+    def make_batch(again, step):
         start = step * batch_size
         end = tf.minimum(start + batch_size, total)
         place = tf.range(start, end, dtype=tf.int64)
         if is_full:
             place = tf.ensure_shape(place, [batch_size])
-        epoch, example = place // count, place % count
+        epoch, example = again + place // count, place % count
         if shuffle:
             example = keyed_permutation(seed, epoch, example, _ORDER_STREAM, count)
         if static_masks:
-            epoch %= static_masks
+            epoch = (place // count) % static_masks
         rows = sampler(epoch, example)
         masked = masker(rows["token_ids"], rows["padding_mask"], epoch, example)
         inputs = {**rows, **masked}
@@ -242,12 +243,12 @@ def pretraining_dataset(
         }  # fmt: skip
         return inputs, targets
 
-    dataset = tf.data.Dataset.range(start_step, steps)
+    passes = pass_key(seed) if shuffle else tf.data.Dataset.from_tensors(np.int64(0)).repeat()
+    dataset = tf.data.Dataset.zip(passes, tf.data.Dataset.range(start_step, steps))
     dataset = dataset.map(make_batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
     if epochs is None:
-        dataset = dataset.apply(
-            tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY)
-        )
+        endless = tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY)
+        dataset = dataset.apply(endless)
     return dataset.prefetch(tf.data.AUTOTUNE)
 
 

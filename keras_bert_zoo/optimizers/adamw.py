@@ -43,7 +43,7 @@ class AdamW(keras.optimizers.AdamW):
             if variable.dtype not in ("float32", "float64"):
                 raise ValueError(
                     f"The weight {variable.path} is {variable.dtype}, in which Adam's means cannot "
-                    "be kept: use a mixed policy, such as mixed_bfloat16, whose weights are float32."
+                    "be kept: use a mixed policy, like mixed_bfloat16, whose weights are float32."
                 )
         self._spared = {self._var_key(v) for v in var_list if v.path.split("/")[-1] in _NOT_DECAYED}
         super().build(var_list)

@@ -8,6 +8,7 @@ from keras_bert_zoo.layers.masked_lm import MaskedLMTransform, OutputBias
 from keras_bert_zoo.tasks.base import Task
 from keras_bert_zoo.tasks.inputs import text_columns
 from keras_bert_zoo.tasks.step import same_class, weighed
+from keras_bert_zoo.text.keyed_random import pass_key
 from keras_bert_zoo.text.masking import DynamicMasker
 from keras_bert_zoo.text.preprocessor import TextPreprocessor
 
@@ -77,21 +78,24 @@ class MaskedLM(Task):
                 f"{type(self).__name__} makes its targets of the texts themselves, and labels "
                 "came with them."
             )
-        # Another number for each batch of each pass in training; the same in every evaluation.
-        keys = tf.data.Dataset.random(self.seed, rerandomize_each_iteration=training)
         masker = DynamicMasker.for_tokenizer(
             self.tokenizer, self.preprocessor.sequence_length, seed=self.seed
         )
 
-        def mask_batch(batch, key):
+        def mask_batch(again, numbered):
+            number, batch = numbered
             ids = self.preprocessor(batch[0])
-            rows = tf.range(tf.shape(ids["token_ids"])[0], dtype=tf.int64)
-            masked = masker(ids["token_ids"], ids["padding_mask"], key, rows)
+            # Batches are far enough apart that no two rows have the same number.
+            rows = number * 2**24 + tf.range(tf.shape(ids["token_ids"])[0], dtype=tf.int64)
+            masked = masker(ids["token_ids"], ids["padding_mask"], again, rows)
             targets = {name: masked.pop(name) for name in ("masked_ids", "masked_weights")}
             return ids | masked, targets
 
-        pairs = tf.data.Dataset.zip(dataset, keys)
-        return pairs.map(mask_batch, num_parallel_calls=tf.data.AUTOTUNE)
+        # New masks in each pass of training; the same in every evaluation.
+        same = tf.data.Dataset.from_tensors(tf.constant(0, tf.int64)).repeat()
+        passes = pass_key(self.seed) if training else same
+        numbered = tf.data.Dataset.zip(passes, dataset.enumerate())
+        return numbered.map(mask_batch, num_parallel_calls=tf.data.AUTOTUNE)
 
     def fill(self, texts, top_k: int = 5, batch_size: int = 32) -> list[list[list[dict]]]:
         """Fills each `[MASK]` in texts.

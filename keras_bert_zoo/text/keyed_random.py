@@ -57,6 +57,24 @@ def keyed_permutation(seed: int, epoch, index, stream: int, size: int) -> tf.Ten
     )
 
 
+def pass_key(seed: int) -> tf.data.Dataset:
+    """An endless dataset of one int64: 0 in its first pass, another number in each later one.
+
+    Added to an epoch's number, it makes a dataset that is gone through again, as `fit` does in
+    each of its epochs, draw anew; the first pass is the same in every run.
+    """
+    keys = tf.data.Dataset.random(seed, rerandomize_each_iteration=True).take(1)
+    first = next(iter(tf.data.Dataset.random(seed, rerandomize_each_iteration=True)))
+
+    def repeat(key):
+        # Far from the numbers that epochs have themselves.
+        key = tf.where(key == first, tf.constant(0, tf.int64), key * 2**24)
+        return tf.data.Dataset.from_tensors(key).repeat()
+
+    endless = tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY)
+    return keys.flat_map(repeat).apply(endless)
+
+
 def _bits(seed, epoch, example, stream, count):
     key = _mix(tf.fill(tf.shape(example), _u(seed)))
     for part in (epoch, example, _u(stream)):

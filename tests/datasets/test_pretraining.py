@@ -249,6 +249,14 @@ def test_epochs_differ_and_evaluation_does_not():
     assert len(np.unique(rows, axis=0)) == 40
     evaluation = pretraining_dataset(corpus, 32, 2, epochs=1, shuffle=False)
     assert_same(as_numpy(evaluation), as_numpy(evaluation))
+    # `fit` goes through a dataset once for each of its epochs.
+    training = pretraining_dataset(corpus, 32, 2, epochs=1)
+    passes = [as_numpy(training) for _ in range(3)]
+    for one, other in ((0, 1), (1, 2), (0, 2)):
+        with pytest.raises(AssertionError):
+            assert_same(passes[one], passes[other])
+    assert_same(passes[0], as_numpy(pretraining_dataset(corpus, 32, 2, epochs=1)))
+    assert int(training.cardinality()) == len(passes[0]) == len(passes[1])
     static = rows_of(corpus, 32, epochs=40, shuffle=False, static_masks=10)
     static = static["token_ids"].reshape(4, 10, -1)
     assert (static == static[:1]).all() and len(np.unique(static[0], axis=0)) == 10

@@ -1,4 +1,4 @@
-"""The tokenizer as a layer: its rules in single cases, its inputs, and how it is saved."""
+"""The tokenizer as a layer: its rules in single cases, and its inputs."""
 
 import copy
 import json
@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_zoo.text import unicode_table
 from keras_bert_zoo.text.vocabulary import SPECIAL_TOKENS
 from keras_bert_zoo.text.wordpiece import WordPieceTokenizer
 
@@ -305,91 +304,3 @@ def test_batching_beats_one_by_one(uncased, shared_data):  # BC-U03
     alone, one_by_one = seconds(dataset.map(first))
     assert in_batches == one_by_one  # In order.
     assert alone > 3 * together
-
-
-# --- Saving --------------------------------------------------------------------------------------
-
-RELOAD = """
-import sys, json
-import keras, tensorflow as tf
-import keras_bert_zoo
-model = keras.models.load_model(sys.argv[1])
-print(json.dumps(model(tf.constant(json.loads(sys.argv[2]))).to_list()))
-"""
-
-SERVE = """
-import sys, json
-import tensorflow as tf, tensorflow_text
-serve = tf.saved_model.load(sys.argv[1]).serve
-out = serve(tf.constant(json.loads(sys.argv[2])))
-assert not any(name.split(".")[0] == "keras_bert_zoo" for name in sys.modules)
-print(json.dumps(out.to_list()))
-"""
-
-
-def last_line(text):
-    return text.strip().split("\n")[-1]
-
-
-@pytest.mark.parametrize("lowercase", [True, False])
-def test_saved_model_needs_nothing_else(tmp_path, run_python, lowercase):  # BC-E05
-    vocabulary = tmp_path / "vocab.txt"
-    vocabulary.write_text("\n".join([*TOKENS, "", "Tea", "##\u2028"]) + "\n", encoding="utf-8")
-    tokenizer = WordPieceTokenizer(
-        vocabulary, lowercase, max_characters_per_word=7, special_tokens_in_text=True
-    )
-    inputs = keras.Input((), dtype="string")
-    model = keras.Model(inputs, tokenizer(inputs))
-    texts = ["Tea cups", "teapots [MASK]", "", "teapotpotpot", "中ΟΣ"]
-    expected = tokenizer(texts).to_list()
-    model.save(tmp_path / "model.keras")
-    model.export(tmp_path / "served", verbose=False)
-    vocabulary.unlink()
-    argument = json.dumps(texts)
-    printed = run_python(RELOAD, tmp_path / "model.keras", argument, env={"PYTHONHASHSEED": "7"})
-    assert json.loads(last_line(printed)) == expected
-    assert json.loads(last_line(run_python(SERVE, tmp_path / "served", argument))) == expected
-
-
-@keras.saving.register_keras_serializable(package="tests")
-class Subclassed(keras.Model):
-    def __init__(self, tokenizer=None, **kwargs):
-        super().__init__(**kwargs)
-        self.tokenizer = tokenizer or WordPieceTokenizer()
-
-    def call(self, texts):
-        return self.tokenizer(texts)
-
-
-def test_as_part_of_a_subclassed_model(tmp_path):
-    model = Subclassed(WordPieceTokenizer(TOKENS))
-    model(tf.constant(["tea"]))
-    model.save(tmp_path / "model.keras")
-    again = keras.models.load_model(tmp_path / "model.keras")
-    assert again(tf.constant(["cups"])).to_list() == [[7, 8]]
-
-
-def test_saved_tokenizer_keeps_its_unicode(tmp_path, monkeypatch):
-    inputs = keras.Input((), dtype="string")
-    tokenizer = WordPieceTokenizer(TOKENS)
-    keras.Model(inputs, tokenizer(inputs)).save(tmp_path / "model.keras")
-
-    def refuse(lowercase):
-        raise AssertionError("a loaded tokenizer computed its table anew")
-
-    monkeypatch.setattr("keras_bert_zoo.text.wordpiece.build_unicode_table", refuse)
-    loaded = keras.models.load_model(tmp_path / "model.keras").layers[-1]
-    assert loaded.unicode_version == tokenizer.unicode_version
-    assert loaded("TÉA cups").numpy().tolist() == [5, 7, 8]
-
-
-@pytest.mark.parametrize("lowercase", [True, False])
-def test_table_round_trip_and_time(tmp_path, lowercase):
-    start = time.process_time()
-    table = unicode_table.build_unicode_table.__wrapped__(lowercase)
-    assert time.process_time() - start < 3  # About 0.7 s on an idle machine.
-    table.save(tmp_path / "table.npz")
-    again = unicode_table.UnicodeTable.load(tmp_path / "table.npz")
-    for name, value in vars(table).items():
-        assert np.array_equal(getattr(again, name), value), name
-    assert (tmp_path / "table.npz").stat().st_size < 200_000
