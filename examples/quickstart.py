@@ -18,6 +18,7 @@ import json
 import os
 import resource
 import sys
+import tempfile
 from pathlib import Path
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -27,7 +28,7 @@ import quickstart_corpus as corpora
 import quickstart_report as report
 import quickstart_training as training
 import tensorflow as tf
-from absl import app, flags
+from absl import app, flags, logging
 
 import keras_bert_zoo as kbz
 from keras_bert_zoo.presets import PRESETS
@@ -86,7 +87,7 @@ def prepare(output: Path):
     """
     try:
         output.mkdir(parents=True, exist_ok=True)
-        (output / "metrics.json").touch()
+        tempfile.TemporaryFile(dir=output).close()
     except OSError as error:
         raise ValueError(f"--output_dir: cannot write to {str(output)!r}: {error}") from error
     if FLAGS.corpus_dir is None:
@@ -103,6 +104,7 @@ def prepare(output: Path):
 def main(argv):
     if len(argv) > 1:
         raise app.UsageError(f"Unknown arguments: {argv[1:]}")
+    logging.set_verbosity(logging.WARNING)
     output = Path(FLAGS.output_dir)
     keras.utils.set_random_seed(FLAGS.seed)
     tf.config.experimental.enable_op_determinism()

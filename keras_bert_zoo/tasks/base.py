@@ -88,6 +88,10 @@ class Task(SteppedModel):
         """Turns a dict of ids into the outputs of an exported model, in graph."""
         raise ValueError(f"{type(self).__name__} has no answer to export.")
 
+    def read_texts(self, texts) -> dict:
+        """Turns texts into ids, as an exported model does it, in graph."""
+        return self.preprocessor(texts)
+
     def prepare_batch(self, x, y=None, sample_weight=None) -> tuple:
         """Turns a batch of raw examples into what the model and `loss_terms` take, in graph."""
         if holds_text(x):
@@ -111,15 +115,21 @@ class Task(SteppedModel):
         x=None,
         y=None,
         batch_size=None,
-        *args,
+        epochs=1,
+        verbose="auto",
+        callbacks=None,
         validation_split=0.0,
         validation_data=None,
-        validation_batch_size=None,
         shuffle=True,
+        class_weight=None,
         sample_weight=None,
-        **kwargs,
+        initial_epoch=0,
+        steps_per_epoch=None,
+        validation_steps=None,
+        validation_batch_size=None,
+        validation_freq=1,
     ):
-        """Trains on texts or on ids; see `keras.Model.fit` for the arguments not named here.
+        """Trains on texts or on ids.
 
         Args:
             x: texts (a list of strings, a list of pairs, a tuple of two lists, or a dict with
@@ -127,14 +137,19 @@ class Task(SteppedModel):
                 its label, batched or not; or ids, as the model takes them.
             y: labels, as the task takes them; not with a dataset.
             batch_size: examples a batch, 32 by default.
-            validation_split: share of given texts, from their end, to validate on.
+            validation_split: share of given columns, from their end, to validate on.
             validation_data: `(x, y)` or a dataset, in the forms of `x` and `y`.
             shuffle: whether given texts or arrays are drawn in a new order each epoch.
             sample_weight: weights, one an example.
+            steps_per_epoch: needed for a dataset without end.
+            epochs, verbose, callbacks, class_weight, initial_epoch, validation_steps,
+                validation_batch_size, validation_freq: as in `keras.Model.fit`.
 
         Returns:
             A `keras.callbacks.History`.
         """
+        _check_end(x, steps_per_epoch, "steps_per_epoch")
+        _check_end(validation_data, validation_steps, "validation_steps")
         raw = self._is_raw(x, y)
         if isinstance(x, tf.data.Dataset):
             shuffle = False
@@ -144,49 +159,70 @@ class Task(SteppedModel):
             )
             validation_split = 0.0
         if raw:
-            self.check_labels(y)
-            x = text_dataset(x, y, sample_weight, batch_size, shuffle=shuffle)
-            x = self.prepare(x, training=True).prefetch(tf.data.AUTOTUNE)
+            x = self._prepared(x, y, sample_weight, batch_size, shuffle=shuffle, training=True)
+            x = x.prefetch(tf.data.AUTOTUNE)
             y, sample_weight, shuffle = None, None, False
         if validation_data is not None:
             held_out = validation_data
             if not isinstance(held_out, tf.data.Dataset):
                 held_out = keras.utils.unpack_x_y_sample_weight(held_out)
-            parts = held_out if isinstance(held_out, tuple) else (held_out,)
+            parts = held_out if isinstance(held_out, tuple) else (held_out, None, None)
             if self._is_raw(*parts[:2]):
-                self.check_labels(*parts[1:2])
-                held_out = text_dataset(*parts, batch_size=validation_batch_size or batch_size)
-                validation_data = self.prepare(held_out)
+                validation_data = self._prepared(*parts, validation_batch_size or batch_size)
                 validation_batch_size = None
         return super().fit(
             x,
             y,
-            None if raw else batch_size,
-            *args,
+            batch_size=None if raw else batch_size,
+            epochs=epochs,
+            verbose=verbose,
+            callbacks=callbacks,
             validation_split=validation_split,
             validation_data=validation_data,
-            validation_batch_size=validation_batch_size,
             shuffle=shuffle,
+            class_weight=class_weight,
             sample_weight=sample_weight,
+            initial_epoch=initial_epoch,
+            steps_per_epoch=steps_per_epoch,
+            validation_steps=validation_steps,
+            validation_batch_size=validation_batch_size,
+            validation_freq=validation_freq,
+        )
+
+    def evaluate(
+        self,
+        x=None,
+        y=None,
+        batch_size=None,
+        verbose="auto",
+        sample_weight=None,
+        steps=None,
+        **kwargs,
+    ):
+        """Gives loss and metrics on texts or ids, in the forms `fit` takes.
+
+        The arguments are those of `keras.Model.evaluate`.
+        """
+        _check_end(x, steps, "steps")
+        if self._is_raw(x, y):
+            x = self._prepared(x, y, sample_weight, batch_size)
+            y = sample_weight = batch_size = None
+        return super().evaluate(
+            x,
+            y,
+            batch_size=batch_size,
+            verbose=verbose,
+            sample_weight=sample_weight,
+            steps=steps,
             **kwargs,
         )
 
-    def evaluate(self, x=None, y=None, batch_size=None, *args, sample_weight=None, **kwargs):
-        """Gives loss and metrics on texts or ids, in the forms `fit` takes.
-
-        The other arguments are those of `keras.Model.evaluate`.
-        """
-        if self._is_raw(x, y):
-            self.check_labels(y)
-            x = self.prepare(text_dataset(x, y, sample_weight, batch_size))
-            y = sample_weight = batch_size = None
-        return super().evaluate(x, y, batch_size, *args, sample_weight=sample_weight, **kwargs)
-
-    def predict(self, x, batch_size=None, *args, **kwargs):
+    def predict(self, x, batch_size=None, verbose="auto", steps=None, **kwargs):
         """Gives the model's outputs on texts or ids, in the forms `fit` takes, as numpy arrays.
 
-        The other arguments are those of `keras.Model.predict`.
+        The arguments are those of `keras.Model.predict`.
         """
+        _check_end(x, steps, "steps")
         if self._is_raw(x):
             x = text_dataset(x, batch_size=batch_size)
             if x.cardinality() == 0:
@@ -195,7 +231,13 @@ class Task(SteppedModel):
                     self.output,
                 )
             x, batch_size = self.prepare(x), None
-        return super().predict(x, batch_size, *args, **kwargs)
+        return super().predict(x, batch_size=batch_size, verbose=verbose, steps=steps, **kwargs)
+
+    def _prepared(self, x, y, sample_weight, batch_size, shuffle=False, training=False):
+        """Raw examples as a dataset of what the model and `loss_terms` take."""
+        self.check_labels(y)
+        dataset = text_dataset(x, y, sample_weight, batch_size, shuffle=shuffle)
+        return self.prepare(dataset, training=training)
 
     def _is_raw(self, x, y=None):
         """Whether `x` or `y` holds text, which has to be prepared. Notes whether it is pairs."""
@@ -232,7 +274,7 @@ class Task(SteppedModel):
             )
 
         def from_text(*columns):
-            return self.answer(self.preprocessor(columns if self.pair else columns[0]))
+            return self.answer(self.read_texts(columns if self.pair else columns[0]))
 
         signatures = {"token_ids": (from_ids, id_specs)}
         if self.preprocessor is None:
@@ -286,6 +328,13 @@ class Task(SteppedModel):
                 config[part], custom_objects=custom_objects
             )
         return cls(**config)
+
+
+def _check_end(data, steps, name):
+    if steps is not None or not isinstance(data, tf.data.Dataset):
+        return
+    if data.cardinality() == tf.data.INFINITE_CARDINALITY:
+        raise ValueError(f"The dataset has no end: say how many batches to take, `{name}=...`.")
 
 
 def _check_preprocessor(encoder, preprocessor):

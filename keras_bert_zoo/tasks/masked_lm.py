@@ -12,6 +12,8 @@ from keras_bert_zoo.text.keyed_random import pass_key
 from keras_bert_zoo.text.masking import DynamicMasker
 from keras_bert_zoo.text.preprocessor import TextPreprocessor
 
+EXPORTED_CANDIDATES = 5
+
 
 @keras.saving.register_keras_serializable(package="keras_bert_zoo")
 class MaskedLM(Task):
@@ -24,6 +26,9 @@ class MaskedLM(Task):
     `fit` takes texts alone, which it masks anew in each epoch, or batches of ids and targets
     `{"masked_ids": int32 (B, P), "masked_weights": float32 (B, P)}`, the weight being 0 at unused
     places. The loss is the mean cross-entropy over all masked tokens of the global batch.
+
+    An exported model fills in: it returns `tokens`, strings (B, P, 5), and `probabilities`, float32
+    (B, P, 5), of the best candidates for each `[MASK]`; "" and 0 past a row's last one.
 
     Args:
         encoder: the encoder.
@@ -118,23 +123,15 @@ class MaskedLM(Task):
         texts = list(text_columns(texts))
         if not texts:
             return []
-        reader = TextPreprocessor(
-            self.tokenizer.recognising_special_tokens(),
-            self.preprocessor.sequence_length,
-            self.preprocessor.padding,
-        )
-        ids = reader(texts)
-        is_mask = tf.equal(ids["token_ids"], self.tokenizer.mask_id)
-        counts = tf.reduce_sum(tf.cast(is_mask, tf.int32), axis=1).numpy()
+        ids = self.read_texts(texts)
+        positions, counts = self._gaps(ids["token_ids"])
+        counts = counts.numpy()
         for text, count in zip(texts, counts, strict=True):
             if count == 0:
                 raise ValueError(
                     "Each text needs a [MASK] among its first "
                     f"{self.preprocessor.sequence_length} tokens. Received: {text!r}"
                 )
-        positions = tf.ragged.boolean_mask(
-            tf.broadcast_to(tf.range(tf.shape(is_mask)[1]), tf.shape(is_mask)), is_mask
-        ).to_tensor()
         logits = self.predict(
             ids | {"masked_positions": positions}, batch_size=batch_size, verbose=0
         )["masked_lm_logits"]
@@ -151,6 +148,40 @@ class MaskedLM(Task):
                 best.indices.numpy(), best.values.numpy(), counts, strict=True
             )
         ]
+
+    def read_texts(self, texts):
+        # The tokenizer that knows a written [MASK] is made once. It stands in no attribute that
+        # the .keras format looks through, or the file would hold the vocabulary twice.
+        if "_read" not in self.__dict__:
+            tokenizer = self.tokenizer.recognising_special_tokens()
+            reader = TextPreprocessor(
+                tokenizer, self.preprocessor.sequence_length, self.preprocessor.padding
+            )
+            self.__dict__["_read"] = reader.__call__
+        return self._read(texts)
+
+    def answer(self, ids):
+        if self.preprocessor is None:
+            raise ValueError(
+                f"{self.name} has no preprocessor, so it knows no [MASK] and no words."
+            )
+        positions, counts = self._gaps(ids["token_ids"])
+        logits = self(ids | {"masked_positions": positions}, training=False)["masked_lm_logits"]
+        best = tf.math.top_k(tf.nn.softmax(logits), min(EXPORTED_CANDIDATES, logits.shape[-1]))
+        is_gap = tf.sequence_mask(counts, tf.shape(positions)[1])[..., tf.newaxis]
+        vocabulary = tf.constant(self.tokenizer.vocabulary)
+        known = tf.minimum(best.indices, tf.size(vocabulary) - 1)
+        return {
+            "tokens": tf.where(is_gap, tf.gather(vocabulary, known), ""),
+            "probabilities": tf.where(is_gap, best.values, 0.0),
+        }
+
+    def _gaps(self, token_ids):
+        """Where `[MASK]` stands, int32 (B, P), 0 past the last one; and how many, int32 (B,)."""
+        is_mask = tf.equal(token_ids, self.tokenizer.mask_id)
+        places = tf.broadcast_to(tf.range(tf.shape(is_mask)[1]), tf.shape(is_mask))
+        counts = tf.reduce_sum(tf.cast(is_mask, tf.int32), axis=1)
+        return tf.ragged.boolean_mask(places, is_mask).to_tensor(), counts
 
     def get_config(self):
         return super().get_config() | {"seed": self.seed}

@@ -106,6 +106,28 @@ def test_without_a_preprocessor():
     assert not pathlib.Path("never_written").exists()
 
 
+def test_a_masked_language_model_fills_in(tmp_path):
+    keras.utils.set_random_seed(5)
+    task = kbz.Pretraining(tiny_encoder(), preprocessor=tiny_preprocessor())
+    texts = ["the [MASK] of france", "no gap", "[MASK] tea [MASK]"]
+    task.export(tmp_path / "1")
+    serving = kbz.load_saved_model(tmp_path / "1").signatures
+    answer = serving["serving_default"](text=tf.constant(texts))
+    assert answer["tokens"].shape == (3, 2, 5)
+    filled = task.fill([texts[0], texts[2]])
+    for row, gap, candidates in ((0, 0, filled[0][0]), (2, 1, filled[1][1])):
+        tokens = [token.decode() for token in answer["tokens"][row, gap].numpy()]
+        assert tokens == [candidate["token"] for candidate in candidates]
+        np.testing.assert_allclose(
+            answer["probabilities"][row, gap], [c["probability"] for c in candidates], atol=1e-6
+        )
+    assert set(answer["tokens"][1].numpy().ravel()) == {b""}
+    assert not answer["probabilities"][1].numpy().any()
+    ids = task.read_texts(texts)
+    by_ids = serving["token_ids"](**ids)
+    np.testing.assert_array_equal(by_ids["tokens"], answer["tokens"])
+
+
 def test_bfloat16_exports(tmp_path):
     encoder = kbz.BertEncoder(tiny_encoder().config, dtype="mixed_bfloat16")
     task = kbz.TextClassifier(encoder, ["a", "b"], preprocessor=tiny_preprocessor())

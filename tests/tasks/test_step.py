@@ -156,6 +156,21 @@ def test_compile_refuses_what_would_go_wrong_silently():
         task.fit(x, y, sample_weight=np.ones(ROWS), verbose=0)
 
 
+def test_a_dataset_without_end_needs_steps():
+    task = pretraining_task()
+    endless = tf.data.Dataset.from_tensors(pretraining_batch()).repeat()
+    with pytest.raises(ValueError, match="`steps_per_epoch="):
+        task.fit(endless)
+    with pytest.raises(ValueError, match="`steps="):
+        task.evaluate(endless)
+    with pytest.raises(ValueError, match="`validation_steps="):
+        task.fit(endless, steps_per_epoch=1, validation_data=endless)
+    logs = task.fit(
+        endless, steps_per_epoch=2, validation_data=endless, validation_steps=1, verbose=0
+    )
+    assert len(logs.history["val_loss"]) == 1
+
+
 def test_steps_per_execution_trains_alike():
     rows = tf.data.Dataset.from_tensor_slices(pretraining_batch()).batch(2)
     one, four = pretraining_task(), pretraining_task()

@@ -1,7 +1,5 @@
 """The tokenizer as a layer: its rules in single cases, and its inputs."""
 
-import copy
-import json
 import time
 
 import keras
@@ -225,30 +223,6 @@ def test_detokenize(small):
 
 
 # --- As a layer ----------------------------------------------------------------------------------
-
-
-def test_without_vocabulary(small):
-    config = small.get_config()
-    assert "##pot" not in json.dumps(config)  # Every error that shows a config would show it.
-    bare = WordPieceTokenizer.from_config(config)
-    assert not bare.has_vocabulary
-    # Wiring needs none, everything else says what is missing.
-    output = bare(keras.Input((), dtype="string"))
-    assert (output.shape, output.dtype, output.ragged) == ((None, None), "int32", True)
-    for use in (
-        lambda: bare("tea"),
-        lambda: bare.tokenize_with_spans("tea"),
-        lambda: bare.vocabulary,
-        lambda: bare.mask_id,
-        lambda: bare.save_assets("nowhere"),
-        lambda: copy.deepcopy(bare)("tea"),
-    ):
-        with pytest.raises(ValueError, match="has no vocabulary.*pass vocabulary="):
-            use()
-
-
-def test_deep_copy(small):
-    assert copy.deepcopy(small)("tea cups").numpy().tolist() == [5, 7, 8]
 
 
 def test_symbolic_inputs_are_checked(small):

@@ -1,5 +1,6 @@
 """The tokenizer in saved and exported models, and the Unicode table it carries."""
 
+import copy
 import json
 import time
 
@@ -13,6 +14,32 @@ from keras_bert_zoo.text.vocabulary import SPECIAL_TOKENS
 from keras_bert_zoo.text.wordpiece import WordPieceTokenizer
 
 TOKENS = [*SPECIAL_TOKENS, "tea", "##pot", "cup", "##s", "s", "中", "[", "]", "mask", "ο", "##ς"]
+
+
+def test_without_vocabulary():
+    small = WordPieceTokenizer(TOKENS)
+    config = small.get_config()
+    assert "##pot" not in json.dumps(config)  # Every error that shows a config would show it.
+    bare = WordPieceTokenizer.from_config(config)
+    assert not bare.has_vocabulary
+    # Wiring needs none, everything else says what is missing.
+    output = bare(keras.Input((), dtype="string"))
+    assert (output.shape, output.dtype, output.ragged) == ((None, None), "int32", True)
+    for use in (
+        lambda: bare("tea"),
+        lambda: bare.tokenize_with_spans("tea"),
+        lambda: bare.vocabulary,
+        lambda: bare.mask_id,
+        lambda: bare.save_assets("nowhere"),
+        lambda: copy.deepcopy(bare)("tea"),
+    ):
+        with pytest.raises(ValueError, match="has no vocabulary.*pass vocabulary="):
+            use()
+
+
+def test_deep_copy():
+    assert copy.deepcopy(WordPieceTokenizer(TOKENS))("tea cups").numpy().tolist() == [5, 7, 8]
+
 
 RELOAD = """
 import sys, json
@@ -60,6 +87,9 @@ class Subclassed(keras.Model):
     def __init__(self, tokenizer=None, **kwargs):
         super().__init__(**kwargs)
         self.tokenizer = tokenizer or WordPieceTokenizer()
+
+    def build(self, input_shape):
+        self.built = True
 
     def call(self, texts):
         return self.tokenizer(texts)
