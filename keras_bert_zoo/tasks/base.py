@@ -150,6 +150,7 @@ class Task(SteppedModel):
         """
         _check_end(x, steps_per_epoch, "steps_per_epoch")
         _check_end(validation_data, validation_steps, "validation_steps")
+        self.check_labels(y)
         raw = self._is_raw(x, y)
         if isinstance(x, tf.data.Dataset):
             shuffle = False
@@ -167,6 +168,7 @@ class Task(SteppedModel):
             if not isinstance(held_out, tf.data.Dataset):
                 held_out = keras.utils.unpack_x_y_sample_weight(held_out)
             parts = held_out if isinstance(held_out, tuple) else (held_out, None, None)
+            self.check_labels(parts[1])
             if self._is_raw(*parts[:2]):
                 validation_data = self._prepared(*parts, validation_batch_size or batch_size)
                 validation_batch_size = None
@@ -204,6 +206,7 @@ class Task(SteppedModel):
         The arguments are those of `keras.Model.evaluate`.
         """
         _check_end(x, steps, "steps")
+        self.check_labels(y)
         if self._is_raw(x, y):
             x = self._prepared(x, y, sample_weight, batch_size)
             y = sample_weight = batch_size = None
@@ -230,33 +233,40 @@ class Task(SteppedModel):
                     lambda t: np.zeros([0, *(size or 0 for size in t.shape[1:])], t.dtype),
                     self.output,
                 )
-            x, batch_size = self.prepare(x), None
+            x, batch_size = self._read(x), None
         return super().predict(x, batch_size=batch_size, verbose=verbose, steps=steps, **kwargs)
 
     def _prepared(self, x, y, sample_weight, batch_size, shuffle=False, training=False):
         """Raw examples as a dataset of what the model and `loss_terms` take."""
-        self.check_labels(y)
         dataset = text_dataset(x, y, sample_weight, batch_size, shuffle=shuffle)
+        if dataset.cardinality() == 0:
+            raise ValueError("There are no examples: the data given are empty.")
+        return self._read(dataset, training)
+
+    def _read(self, dataset, training=False):
+        """`prepare`, once it is known whether the task takes pairs, and that these are such."""
+        inputs = inputs_of(dataset)
+        if holds_text(inputs):
+            pair = holds_pairs(inputs)
+            if self.pair not in (None, pair):
+                kinds = ("single texts", "pairs of texts")
+                raise ValueError(
+                    f"{self.name} takes {kinds[self.pair]}, and {kinds[pair]} were given."
+                )
+            self.pair = pair
         return self.prepare(dataset, training=training)
 
-    def _is_raw(self, x, y=None):
-        """Whether `x` or `y` holds text, which has to be prepared. Notes whether it is pairs."""
+    def _is_raw(self, x, y=None) -> bool:
+        """Whether `x` or `y` holds text, which has to be prepared."""
         inputs = inputs_of(x)
         # Ids come as a dict, so a list can only be meant as texts.
-        if not (holds_text(inputs) or isinstance(inputs, list)):
-            return holds_text(x) or holds_text(y)
-        if self.preprocessor is None:
+        texts = holds_text(inputs) or isinstance(inputs, list)
+        if texts and self.preprocessor is None:
             raise ValueError(
                 f"{self.name} has no preprocessor, so it takes ids, and texts were given: make it "
                 "with `preprocessor=keras_bert_zoo.TextPreprocessor(...)`."
             )
-        pair = holds_pairs(inputs)
-        if self.pair is None:
-            self.pair = pair
-        if pair != self.pair:
-            kinds = ("single texts", "pairs of texts")
-            raise ValueError(f"{self.name} takes {kinds[self.pair]}, and {kinds[pair]} were given.")
-        return True
+        return texts or holds_text(x) or holds_text(y)
 
     # Out.
 

@@ -53,7 +53,13 @@ class TextClassifier(Task):
         **kwargs,
     ):
         if labels is not None:
-            labels = [str(label) for label in labels]
+            labels = [labels] if isinstance(labels, str) else list(labels)
+            for label in labels:
+                if not isinstance(label, str):
+                    raise ValueError(
+                        f"Labels are names, as strings, and one is {label!r}. In data a number "
+                        "means a name's place in this list."
+                    )
             if len(labels) < 2:
                 raise ValueError(
                     f"A classifier needs at least two labels. Received: {labels}. For regression "
@@ -103,33 +109,47 @@ class TextClassifier(Task):
 
     def _column(self, y):
         """Labels (B,) or (B, 1) as int32 or, for regression, float32 (B,)."""
+        if y is None:
+            raise ValueError(f"{self.name} needs labels, `y`, and none were given.")
+        if y.shape.rank is not None and y.shape[1:].num_elements() != 1:
+            raise ValueError(f"There must be one label an example. Received labels of {y.shape}.")
         return tf.cast(tf.reshape(y, [-1]), tf.float32 if self.labels is None else tf.int32)
 
     def prepare_labels(self, y):
-        if y is None or y.dtype != tf.string:
+        if y is None or self.labels is None:
             return y
-        if self.labels is None:
-            raise ValueError("A regression takes numbers as labels, and strings were given.")
         y = tf.reshape(y, [-1])
-        matches = y[:, None] == tf.constant(self.labels)[None, :]
-        unknown = tf.boolean_mask(y, ~tf.reduce_any(matches, axis=-1))
+        if y.dtype == tf.string:
+            matches = y[:, tf.newaxis] == tf.constant(self.labels)
+            number, known = tf.argmax(matches, axis=-1), tf.reduce_any(matches, axis=-1)
+        else:
+            number = tf.cast(y, tf.int64)
+            known = (tf.cast(number, y.dtype) == y) & (number >= 0) & (number < len(self.labels))
         check = tf.Assert(
-            tf.size(unknown) == 0,
-            [f"Labels must be among {', '.join(self.labels)}. Received:", unknown],
+            tf.reduce_all(known),
+            [
+                f"Labels must be among {', '.join(self.labels)}, or numbers from 0 to "
+                f"{len(self.labels) - 1}. Received:",
+                tf.boolean_mask(y, ~known),
+            ],
         )
         with tf.control_dependencies([check] if check is not None else []):
-            return tf.argmax(matches, axis=-1, output_type=tf.int32)
+            return tf.cast(number, tf.int32)
 
     def check_labels(self, y=None):
-        if y is None or self.labels is None:
+        if y is None:
             return
-        for number, label in enumerate(np.asarray(y).ravel().tolist()):
+        y = np.asarray(y)
+        if y.ndim not in (1, 2) or y.size != len(y):
+            raise ValueError(f"There must be one label an example. Received labels of {y.shape}.")
+        for number, label in enumerate(y.ravel().tolist()):
             label = label.decode() if isinstance(label, bytes) else label
-            if isinstance(label, str):
-                known = label in self.labels
-            else:
-                known = label in range(len(self.labels))
-            if not known:
+            if self.labels is None:
+                if isinstance(label, str) or not np.isfinite(label):
+                    raise ValueError(
+                        f"A regression's labels are finite numbers. Label {number} is: {label!r}"
+                    )
+            elif label not in (self.labels if isinstance(label, str) else range(len(self.labels))):
                 raise ValueError(
                     f"Labels must be among {', '.join(self.labels)}, or numbers from 0 to "
                     f"{len(self.labels) - 1}. Label {number} is: {label!r}"

@@ -3,6 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
+from keras_bert_zoo.text.layer import check_encodable
+
 DEFAULT_BATCH_SIZE = 32
 
 
@@ -34,12 +36,8 @@ def inputs_of(x):
 
 
 def holds_pairs(inputs) -> bool:
-    """Whether texts, in any form `text_columns` takes or as a dataset's specs, are pairs."""
-    if isinstance(inputs, dict):
-        return len(inputs) == 2
-    if isinstance(inputs, tuple):
-        return True
-    return isinstance(inputs, list) and bool(inputs) and isinstance(inputs[0], (tuple, list))
+    """Whether the inputs' specs of a dataset of texts are those of pairs."""
+    return isinstance(inputs, tuple) or (isinstance(inputs, dict) and len(inputs) == 2)
 
 
 def text_columns(x):
@@ -57,7 +55,12 @@ def text_columns(x):
     """
     if isinstance(x, dict):
         columns = {name: _column(value, name) for name, value in x.items()}
-    elif isinstance(x, tuple) and len(x) == 2:
+    elif isinstance(x, tuple):
+        if len(x) != 2:
+            raise ValueError(
+                f"A tuple is a pair (texts_a, texts_b), and this one has {len(x)} parts. Single "
+                "texts come as a list."
+            )
         columns = tuple(_column(value, "text") for value in x)
     elif isinstance(x, list) and x and isinstance(x[0], (tuple, list)):
         for number, item in enumerate(x):
@@ -88,6 +91,8 @@ def _column(value, name):
             raise ValueError(
                 f"`{name}` must hold strings. Item {number} is {item!r} ({type(item).__name__})."
             )
+        if isinstance(item, str) and not item.isascii():
+            check_encodable(item, f"Item {number} of `{name}`")
     if column.ndim != 1:
         raise ValueError(f"`{name}` must be one column of texts. Received shape: {column.shape}")
     # tf.data slices arrays of bytes or str objects as string tensors.
@@ -98,8 +103,8 @@ def text_dataset(x, y=None, sample_weight=None, batch_size=None, shuffle=False, 
     """Makes a batched dataset of raw examples, still in text.
 
     Args:
-        x: texts as `text_columns` takes them, or a `tf.data.Dataset` of `x`, `(x, y)` or
-            `(x, y, sample_weight)`, batched or not.
+        x: texts as `text_columns` takes them, ids as arrays, or a `tf.data.Dataset` of `x`,
+            `(x, y)` or `(x, y, sample_weight)`, batched or not.
         y: labels, one an example; not with a dataset.
         sample_weight: weights, one an example; not with a dataset.
         batch_size: examples a batch, 32 by default; a batched dataset keeps its batches.
@@ -123,7 +128,12 @@ def text_dataset(x, y=None, sample_weight=None, batch_size=None, shuffle=False, 
         if batch_size is not None:
             raise ValueError("The dataset is already batched: leave out `batch_size`.")
         return _tupled(x)
-    parts = [text_columns(x)]
+    if batch_size is not None and batch_size < 1:
+        raise ValueError(f"`batch_size` must be at least 1. Received: {batch_size}")
+    if holds_text(x) or isinstance(x, list):
+        parts = [text_columns(x)]
+    else:
+        parts = [tf.nest.map_structure(np.asarray, x)]
     count = len(tf.nest.flatten(parts[0])[0])
     for name, part in (("y", y), ("sample_weight", sample_weight)):
         if part is None:
@@ -134,7 +144,7 @@ def text_dataset(x, y=None, sample_weight=None, batch_size=None, shuffle=False, 
         if part.dtype.kind in "US":
             part = part.astype(object)
         if len(part) != count:
-            raise ValueError(f"There are {count} texts, but `{name}` has {len(part)} entries.")
+            raise ValueError(f"There are {count} inputs, but `{name}` has {len(part)} entries.")
         parts.append(part)
     dataset = tf.data.Dataset.from_tensor_slices(tuple(parts))
     if shuffle:
@@ -156,7 +166,8 @@ def split_columns(x, y, sample_weight, share):
             "`validation_split` is a share in (0, 1) of given columns, not of a dataset. "
             f"Received: {share} of a {type(x).__name__}"
         )
-    parts = (text_columns(x), *(None if p is None else np.asarray(p) for p in (y, sample_weight)))
+    columns = text_columns(x) if holds_text(x) else tf.nest.map_structure(np.asarray, x)
+    parts = (columns, *(None if p is None else np.asarray(p) for p in (y, sample_weight)))
     count = len(tf.nest.flatten(parts[0])[0])
     first = count - int(count * share)
 

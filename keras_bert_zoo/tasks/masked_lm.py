@@ -152,13 +152,13 @@ class MaskedLM(Task):
     def read_texts(self, texts):
         # The tokenizer that knows a written [MASK] is made once. It stands in no attribute that
         # the .keras format looks through, or the file would hold the vocabulary twice.
-        if "_read" not in self.__dict__:
+        if "_reader" not in self.__dict__:
             tokenizer = self.tokenizer.recognising_special_tokens()
             reader = TextPreprocessor(
                 tokenizer, self.preprocessor.sequence_length, self.preprocessor.padding
             )
-            self.__dict__["_read"] = reader.__call__
-        return self._read(texts)
+            self.__dict__["_reader"] = reader.__call__
+        return self._reader(texts)
 
     def answer(self, ids):
         if self.preprocessor is None:

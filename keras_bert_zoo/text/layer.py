@@ -24,6 +24,9 @@ def as_strings(texts, what: str = "texts"):
         try:
             strings = tf.convert_to_tensor(texts, dtype=tf.string)
         except (TypeError, ValueError) as error:
+            for text in tf.nest.flatten(texts):
+                if isinstance(text, str):
+                    check_encodable(text, f"One of the {what}")
             raise ValueError(
                 f"{what} must be one text or a flat batch of texts, received "
                 f"{type(texts).__name__}: {texts!r:.200}. Pass a str, a list of str, a numpy array "
@@ -44,6 +47,17 @@ def as_strings(texts, what: str = "texts"):
             "Flatten it, e.g. with tf.reshape(x, [-1])."
         )
     return strings
+
+
+def check_encodable(text: str, what: str) -> None:
+    """Raises ValueError if a text holds a lone surrogate, which UTF-8 has no bytes for."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"{what} holds half a surrogate pair at character {error.start}: {text!r:.200}. It was "
+            "decoded wrongly; text.encode('utf-8', 'replace').decode() takes it out."
+        ) from error
 
 
 class TextLayer(keras.layers.Layer):

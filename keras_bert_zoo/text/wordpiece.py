@@ -1,7 +1,7 @@
 """WordPiece tokenization as BERT does it, in graph (Devlin et al. 2019, arXiv 1810.04805)."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import NamedTuple
 
 import keras
@@ -82,6 +82,11 @@ class WordPieceTokenizer(TextLayer):
         if vocabulary is not None:
             if isinstance(vocabulary, (str, os.PathLike)):
                 vocabulary = read_vocabulary(vocabulary)
+            if isinstance(vocabulary, (Mapping, Set)):
+                raise ValueError(
+                    "vocabulary must be a path, or the tokens in the order of their ids, received "
+                    f"a {type(vocabulary).__name__}, whose order is not that: sort it by id."
+                )
             self._set(list(vocabulary), build_unicode_table(self.lowercase))
 
     def call(self, texts):

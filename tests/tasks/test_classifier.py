@@ -54,6 +54,8 @@ def test_all_forms_of_texts_and_labels_give_the_same_figures(task):
         (ids, np.array(numbers)),
         (slices((ids, numbers)).batch(4), None),
         (slices((ids, NAMES)).batch(4), None),
+        (ids, NAMES),
+        (ids, np.array(NAMES)),
     ]
     expected = task.evaluate(ids, np.array(numbers), verbose=0, return_dict=True)
     assert expected["accuracy"] == 1
@@ -173,7 +175,7 @@ def test_validation_split_and_data():
     [
         (["good", "fair"], "Label 1 is: 'fair'"),
         ([0, 2], "Label 1 is: 2"),
-        ([0], "2 texts, but `y` has 1"),
+        ([0], "2 inputs, but `y` has 1"),
     ],
 )
 def test_bad_labels(labels, message):
@@ -183,17 +185,54 @@ def test_bad_labels(labels, message):
         task.fit(["good", "bad"], labels, verbose=0)
 
 
-def test_bad_label_in_a_dataset():
+@pytest.mark.parametrize("label", ["fair", 2, -1, 0.5, float("nan")])
+def test_bad_label_in_a_dataset(label):
     task = tiny_classifier()
     task.compile("sgd")
-    dataset = tf.data.Dataset.from_tensor_slices((["good"], ["fair"])).batch(1)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="among bad, good.*fair"):
+    dataset = tf.data.Dataset.from_tensor_slices((["good"], [label])).batch(1)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="among bad, good"):
         task.fit(dataset, verbose=0)
+
+
+def test_labels_must_be_one_an_example():
+    task, score = tiny_classifier(), tiny_classifier(labels=None)
+    for broken, labels in ((task, np.eye(2)), (score, np.ones((2, 2)))):
+        broken.compile("sgd")
+        with pytest.raises(ValueError, match="one label an example"):
+            broken.fit(["good", "bad"], labels, verbose=0)
+        dataset = tf.data.Dataset.from_tensor_slices((["good", "bad"], labels)).batch(1)
+        with pytest.raises((ValueError, tf.errors.InvalidArgumentError)):
+            broken.fit(dataset, verbose=0)
+        with pytest.raises(ValueError, match="needs labels"):
+            broken.fit(["good", "bad"], verbose=0)
+    with pytest.raises(ValueError, match="finite numbers. Label 1"):
+        score.fit(["good", "bad"], [1.0, np.nan], verbose=0)
+    with pytest.raises(ValueError, match="no examples"):
+        task.fit([], [], verbose=0)
+    with pytest.raises(ValueError, match="Label 0 is: 5"):
+        task.fit(task.preprocessor(["good"]), np.array([5]), verbose=0)
+
+
+def test_no_texts_say_nothing_about_pairs():
+    task = tiny_classifier()
+    assert task.classify([]) == [] and task.pair is None
+    with pytest.raises(ValueError, match="this one has 3 parts"):
+        task.predict(("a", "b", "c"))
+    assert task.pair is None
+    assert len(task.classify([("good", "bad")])) == 1 and task.pair
+    assert task.classify([]) == []
 
 
 def test_bad_set_ups():
     with pytest.raises(ValueError, match="at least two labels"):
         tiny_classifier(labels=["one"])
+    for labels in ([1, 0], "ab", [b"neg", b"pos"], [None, "a"]):
+        with pytest.raises(ValueError, match="Labels are names|at least two"):
+            kbz.TextClassifier(tiny_encoder(), labels=labels)
+    with pytest.raises(ValueError, match=r"Item 1 of `text` holds half a surrogate pair"):
+        tiny_classifier().predict(["good", "\ud800"])
+    with pytest.raises(ValueError, match="`batch_size` must be at least 1"):
+        tiny_classifier().predict(["good"], batch_size=0)
     with pytest.raises(ValueError, match="Twice or more: a"):
         tiny_classifier(labels=["a", "b", "a"])
     with pytest.raises(ValueError, match="no preprocessor"):
