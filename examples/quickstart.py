@@ -47,7 +47,7 @@ flags.DEFINE_enum(
 flags.DEFINE_integer("seed", 0, "The same seed gives the same numbers.")
 flags.DEFINE_integer("vocabulary_size", 8000, "Tokens to learn.", lower_bound=100)
 flags.DEFINE_integer("sequence_length", 64, "Tokens of a row.", lower_bound=8)
-flags.DEFINE_integer("steps", 4500, "Steps of pretraining; 0 for none.", lower_bound=0)
+flags.DEFINE_integer("steps", 4000, "Steps of pretraining; 0 for none.", lower_bound=0)
 flags.DEFINE_integer("batch_size", 32, "Rows of a step of pretraining.", lower_bound=1)
 flags.DEFINE_float("learning_rate", 2e-3, "Highest rate in pretraining.", lower_bound=0.0)
 flags.DEFINE_float("masking_rate", 0.15, "Share of the tokens masked in pretraining.", 0.01, 0.9)

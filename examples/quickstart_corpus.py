@@ -87,10 +87,17 @@ def divide(documents: list[LabelledDocument], minimum_train: int, minimum_test: 
     """Drops duplicates, holds out by file, and chooses the classes.
 
     Raises:
-        ValueError: fewer than two labels have the texts they need.
+        ValueError: there are no pairs of sentences to learn from or to measure on, or fewer than
+            two labels have the texts they need.
     """
     train, held_out = hold_out(drop_duplicates(documents))
     held_out = drop_near_duplicates(held_out, train)
+    long = [sum(len(d.lines) > 2 for d in part) for part in (train, held_out)]
+    if min(long) < 2:
+        raise ValueError(
+            "The corpus is too small: it needs two documents of three sentences to train on, and "
+            f"two in other files to measure on. Found: {long[0]} and {long[1]}."
+        )
     pool, test = ([d for d in part if len(d.words) >= MINIMUM_WORDS] for part in (train, held_out))
     labels = choose_labels(pool, test, minimum_train, minimum_test)
     if len(labels) < 2:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import numbers
 import os
 import pathlib
 
@@ -70,7 +71,8 @@ class EncoderConfig:
             if value is None and field.default is None:
                 continue
             if field.type is not str:
-                _check_number(field.name, value, whole=field.type is not float)
+                value = _number(field.name, value, whole=field.type is not float)
+                object.__setattr__(self, field.name, value)
         for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):
             rate = getattr(self, name)
             if not 0 <= rate < 1:
@@ -181,12 +183,14 @@ class EncoderConfig:
         path.write_text(json.dumps(values, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
-def _check_number(name, value, whole):
-    kinds = int if whole else (int, float)
-    if isinstance(value, bool) or not isinstance(value, kinds):
+def _number(name, value, whole):
+    """A number, of numpy too, as Python's own, which JSON can hold."""
+    kind = numbers.Integral if whole else numbers.Real
+    if isinstance(value, bool) or not isinstance(value, kind):
         raise ValueError(
             f"`{name}` must be {'a whole number' if whole else 'a number'}. Received: {value!r}"
         )
     smallest = 0 if name in ("pad_token_id", "num_hidden_layers") else 1
     if whole and value < smallest:
         raise ValueError(f"`{name}` must be at least {smallest}. Received: {value!r}")
+    return int(value) if whole else float(value)

@@ -78,18 +78,20 @@ _LEFT_OUT_PATHS = (
 
 # Long names are masked wherever they stand, also inside a word ("KerasTensor", "is_numpy_array").
 _NAMES = (
-    "tensorflow", "tensorboard", "keras", "numpy", "scipy", "pandas", "matplotlib", "mpl_toolkits",
-    "pyplot", "pylab", "pytorch", "fonttools", "fontforge", "huggingface", "setuptools",
-    "pkg_resources", "distutils", "werkzeug", "pygments", "pyarrow", "h5py", "fsspec", "grpc",
-    "protobuf", "pyparsing", "openpyxl", "simple_parsing", "markdown_it", "opt_einsum", "optree",
-    "contourpy", "dateutil", "urllib3", "filelock", "psutil", "etils", "cpython",
+    "tensorflow_datasets", "tensorflow_text", "tensorflow", "tensorboard", "keras", "numpy",
+    "scipy", "pandas", "matplotlib", "mpl_toolkits", "pyplot", "pylab", "pytorch", "fonttools",
+    "fontforge", "hugging_face_hub", "hugging_face", "setuptools", "pkg_resources", "distutils",
+    "werkzeug", "pygments", "pyarrow", "h5py", "fsspec", "grpc", "protobuf", "pyparsing",
+    "openpyxl", "simple_parsing", "markdown_it", "opt_einsum", "optree", "contourpy", "dateutil",
+    "urllib3", "filelock", "psutil", "etils", "cpython",
 )  # fmt: skip
 # Short ones only where no letter stands beside them ("tf.data", "np_array"), or as the first hump
 # of a CamelCase word ("TFRecord"): "np" or "rich" are found inside English words.
 _ALIASES = frozenset((
-    "tf", "tfds", "tfp", "tft", "tflite", "tb", "np", "jnp", "jax", "plt", "mpl", "pil", "pillow",
-    "hf", "torch", "absl", "abseil", "google", "googleapis", "pip", "click", "attr", "attrs",
-    "anyio", "wrapt", "markdown", "packaging", "requests", "rich", "python", "py", "xla",
+    "tf", "tfds", "tfp", "tft", "tfdbg", "tflite", "tb", "np", "jnp", "jax", "plt", "mpl", "pil",
+    "pillow", "hf", "torch", "absl", "abseil", "google", "googleapis", "pip", "click", "attr",
+    "attrs", "anyio", "ttlib", "wrapt", "markdown", "packaging", "requests", "rich", "python",
+    "py", "xla",
 ))  # fmt: skip
 _NAME = re.compile("|".join(n.replace("_", "[_ -]?") for n in _NAMES), re.IGNORECASE)
 _ALIAS = re.compile(rf"(?<![a-z])(?:{'|'.join(sorted(_ALIASES))})(?![a-z])", re.IGNORECASE)
@@ -104,7 +106,10 @@ _NO_WORD = re.compile(r"^[\W_\d]*$")
 _TABLE = re.compile(r"^\s*[|+]|[|+]\s*$|\s\|\s.*\s\|\s")
 _NEW_LINE = re.compile(r"^\s*(?:>>>|\.\.\.|[-*+•]\s|\d+[.)]\s|@|:\w|[`*\w.]+(?:\s*\([^)]*\))?\s*:)")
 _CODE = re.compile(r"\s*(?:>>>|\.\.\.)")
-_VERSION = re.compile(r"\s*\.\. *(?:version|deprecated)\w*::")
+# Versions and licences tell the library, not what the text is about.
+_BOILERPLATE = re.compile(
+    r"\s*(?:\.\. *(?:version|deprecated)\w*::|:?(?:copyright|license)\b)", re.IGNORECASE
+)
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z\"'`(<\[])")
 _WRAPPED_AT = 50
 
@@ -129,7 +134,7 @@ def clean_docstring(docstring: str) -> tuple[str, ...]:
     docstring = docstring.encode("utf-8", "replace").decode("utf-8")
     text = mask_names(_MARKUP.sub("", _URL.sub("", inspect.cleandoc(docstring))))
     for line in map(str.rstrip, text.splitlines()):
-        if _NO_WORD.match(line) or _TABLE.search(line) or _VERSION.match(line):
+        if _NO_WORD.match(line) or _TABLE.search(line) or _BOILERPLATE.match(line):
             previous = ""
             continue
         # A long line that no new item follows was wrapped by its author.

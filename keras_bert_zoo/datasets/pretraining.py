@@ -49,7 +49,8 @@ class PretrainingCorpus:
         """Tokenizes documents.
 
         Args:
-            documents: each a sequence of sentences, e.g. from `read_documents`.
+            documents: each the sentences of one, e.g. from `read_documents`; a string is a
+                document of one sentence.
             tokenizer: a `WordPieceTokenizer` with a vocabulary.
             verbose: whether to show a progress bar.
 

@@ -118,7 +118,7 @@ class TransformerEncoder(keras.Model):
     def get_config(self):
         return {
             "name": self.name,
-            "trainable": self.trainable,
+            "frozen": frozen_layers(self),
             "config": self.config.to_dict(),
             "sequence_length": self.sequence_length,
             "output_hidden_states": self.output_hidden_states,
@@ -129,11 +129,9 @@ class TransformerEncoder(keras.Model):
     @classmethod
     def from_config(cls, config, custom_objects=None):
         config = dict(config)
-        trainable = config.pop("trainable", True)
+        frozen = config.pop("frozen", ())
         config["config"] = EncoderConfig.from_dict(config["config"])
-        encoder = cls(**config)
-        encoder.trainable = trainable
-        return encoder
+        return freeze_layers(cls(**config), frozen)
 
 
 def encoder_inputs(sequence_length: int | None) -> dict:
@@ -142,6 +140,23 @@ def encoder_inputs(sequence_length: int | None) -> dict:
         name: keras.Input((sequence_length,), dtype="int32", name=name)
         for name in ("token_ids", "segment_ids", "padding_mask")
     }
+
+
+def frozen_layers(model: keras.Model) -> list[int]:
+    """Returns the places of the layers that are not trainable, the model's own being 0.
+
+    A functional model's config holds them, for a model that makes its layers itself.
+    """
+    return [place for place, layer in enumerate(model._flatten_layers()) if not layer.trainable]
+
+
+def freeze_layers(model: keras.Model, places) -> keras.Model:
+    """Makes just the layers at those places not trainable; returns the model."""
+    places = set(places)
+    # Parents come before their parts, to which they pass the setting on.
+    for place, layer in enumerate(model._flatten_layers()):
+        layer.trainable = place not in places
+    return model
 
 
 def check_jit(jit_compile, sequence_length: int | None) -> None:

@@ -25,3 +25,11 @@ class Dropout(keras.layers.Dropout):
         return tf.nn.experimental.stateless_dropout(
             inputs, self.rate, seed=seed, noise_shape=self.noise_shape
         )
+
+    def save_own_variables(self, store):
+        if self.rate > 0:
+            store["seed_state"] = keras.ops.convert_to_numpy(self.seed_generator.state)
+
+    def load_own_variables(self, store):
+        if self.rate > 0 and "seed_state" in store.keys():  # noqa: SIM118 (a store is no dict)
+            self.seed_generator.state.assign(store["seed_state"])

@@ -1,5 +1,7 @@
 """Adam with decoupled weight decay, as BERT is trained with."""
 
+import math
+
 import keras
 import tensorflow as tf
 
@@ -24,7 +26,8 @@ class AdamW(keras.optimizers.AdamW):
         **kwargs: as `keras.optimizers.AdamW` takes them, but for `amsgrad`.
 
     Raises:
-        ValueError: if `amsgrad` is asked for, or a weight is of half precision.
+        ValueError: if `amsgrad` is asked for, a number is out of range, or a weight is of half
+            precision.
     """
 
     def __init__(
@@ -35,7 +38,14 @@ class AdamW(keras.optimizers.AdamW):
         )
         if self.amsgrad:
             raise ValueError("`amsgrad=True` is not BERT's AdamW: use keras.optimizers.AdamW.")
-        self.bias_correction = bias_correction
+        for name in ("beta_1", "beta_2"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"`{name}` must be in [0, 1). Received: {getattr(self, name)}")
+        if not 0 < self.epsilon < math.inf:
+            raise ValueError(f"`epsilon` must be positive. Received: {self.epsilon}")
+        if self.weight_decay is not None and not 0 <= self.weight_decay < math.inf:
+            raise ValueError(f"`weight_decay` must not be negative. Received: {self.weight_decay}")
+        self.bias_correction = bool(bias_correction)
         self._spared = set()
 
     def build(self, var_list):

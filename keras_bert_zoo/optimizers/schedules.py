@@ -1,5 +1,7 @@
 """Learning-rate schedules."""
 
+import math
+
 import keras
 from keras import ops
 
@@ -29,6 +31,9 @@ class WarmupLinear(keras.optimizers.schedules.LearningRateSchedule):
 
     def __init__(self, peak: float, total_steps: int, warmup_steps: int = 0):
         super().__init__()
+        for name, steps in (("total_steps", total_steps), ("warmup_steps", warmup_steps)):
+            if steps != int(steps):
+                raise ValueError(f"`{name}` must be a whole number. Received: {steps}")
         if total_steps < 1:
             raise ValueError(f"`total_steps` must be at least 1. Received: {total_steps}")
         if not 0 <= warmup_steps <= total_steps:
@@ -36,8 +41,8 @@ class WarmupLinear(keras.optimizers.schedules.LearningRateSchedule):
                 "`warmup_steps` must lie between 0 and `total_steps`. Received: "
                 f"warmup_steps={warmup_steps}, total_steps={total_steps}"
             )
-        if not peak >= 0:
-            raise ValueError(f"`peak` must not be negative. Received: {peak}")
+        if not 0 <= peak < math.inf:
+            raise ValueError(f"`peak` must not be negative, nor infinite. Received: {peak}")
         self.peak = peak
         self.total_steps = total_steps
         self.warmup_steps = warmup_steps

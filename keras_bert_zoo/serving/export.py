@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 import keras
 import tensorflow as tf
 
+_OURS = {"assets", "assets.extra", "fingerprint.pb", "saved_model.pb", "variables"}
+
 
 def export_saved_model(
     model: keras.Model,
@@ -29,16 +31,20 @@ def export_saved_model(
     Raises:
         ValueError: if `path` is a file, or a folder with anything but a SavedModel in it.
     """
-    path = pathlib.Path(path)
+    if "://" in os.fspath(path):
+        raise ValueError(f"An export is written to a local folder, and {path} is a URL.")
+    path = pathlib.Path(path).resolve()
     if path.exists() and not path.is_dir():
         raise ValueError(f"An export is a folder, and {path} is a file.")
-    if path.is_dir() and any(path.iterdir()) and not (path / "saved_model.pb").is_file():
+    others = sorted({p.name for p in path.iterdir()} - _OURS) if path.is_dir() else []
+    if others:
         raise ValueError(
-            f"The folder {path} holds something other than a SavedModel; name a new one."
+            f"The folder {path} holds what is no part of a SavedModel ({', '.join(others)}): name "
+            "a new folder."
         )
-    partial = path.with_name(f".{path.name}.partial")
-    if partial.exists():
-        shutil.rmtree(partial)
+    partial, previous = (path.with_name(f".{path.name}.{end}") for end in ("partial", "previous"))
+    for leftover in (partial, previous):
+        shutil.rmtree(leftover, ignore_errors=True)
     partial.parent.mkdir(parents=True, exist_ok=True)
     try:
         archive = keras.export.ExportArchive()
@@ -50,11 +56,19 @@ def export_saved_model(
         for name, lines in (assets or {}).items():
             text = "".join(f"{line}\n" for line in lines)
             (partial / "assets" / name).write_text(text, encoding="utf-8", newline="\n")
+        # The old model is out of the way for an instant only, and comes back if the new one
+        # cannot take its place.
         if path.exists():
-            shutil.rmtree(path)
-        partial.rename(path)
+            path.rename(previous)
+        try:
+            partial.rename(path)
+        except OSError:
+            if previous.exists():
+                previous.rename(path)
+            raise
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+        shutil.rmtree(previous, ignore_errors=True)
 
 
 def load_saved_model(path: str | os.PathLike):

@@ -1,12 +1,14 @@
 """What every task shares: text in, saving and export; the training step is in `step.py`."""
 
 import os
+import pathlib
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from keras_bert_zoo.encoders.bert import BertEncoder
+from keras_bert_zoo.encoders.transformer import freeze_layers, frozen_layers
 from keras_bert_zoo.presets import get_preset
 from keras_bert_zoo.serving.export import export_saved_model
 from keras_bert_zoo.tasks.inputs import (
@@ -38,6 +40,8 @@ class Task(SteppedModel):
     def __init__(self, encoder, preprocessor, inputs, outputs, pair=None, **kwargs):
         _check_preprocessor(encoder, preprocessor)
         super().__init__(inputs=inputs, outputs=outputs, **kwargs)
+        # Keras scales the loss by the policy of the model, not of its layers.
+        self.dtype_policy = encoder.token_embedding.dtype_policy
         self.encoder = encoder
         # Not a sub-layer: it has no weights and no part in a step, and strings would rule out XLA.
         # The .keras format finds it among the attributes all the same.
@@ -106,7 +110,12 @@ class Task(SteppedModel):
             dataset: a `tf.data.Dataset` of tuples of one to three parts.
             training: whether it is for training.
         """
-        return dataset.map(self.prepare_batch, num_parallel_calls=tf.data.AUTOTUNE)
+        # Traced once, not anew for every call of `predict`; again for another preprocessor.
+        known = self.__dict__.get("_prepare_batch")
+        if known is None or known[0] is not self.preprocessor:
+            function = tf.function(self.prepare_batch, autograph=False)
+            known = self.__dict__["_prepare_batch"] = (self.preprocessor, function)
+        return dataset.map(known[1], num_parallel_calls=tf.data.AUTOTUNE)
 
     # Text in.
 
@@ -164,10 +173,9 @@ class Task(SteppedModel):
             x = x.prefetch(tf.data.AUTOTUNE)
             y, sample_weight, shuffle = None, None, False
         if validation_data is not None:
-            held_out = validation_data
-            if not isinstance(held_out, tf.data.Dataset):
-                held_out = keras.utils.unpack_x_y_sample_weight(held_out)
-            parts = held_out if isinstance(held_out, tuple) else (held_out, None, None)
+            parts = (validation_data, None, None)
+            if isinstance(validation_data, tuple):
+                parts = keras.utils.unpack_x_y_sample_weight(validation_data)
             self.check_labels(parts[1])
             if self._is_raw(*parts[:2]):
                 validation_data = self._prepared(*parts, validation_batch_size or batch_size)
@@ -253,6 +261,11 @@ class Task(SteppedModel):
                 raise ValueError(
                     f"{self.name} takes {kinds[self.pair]}, and {kinds[pair]} were given."
                 )
+            if pair and self.encoder.config.type_vocab_size < 2:
+                raise ValueError(
+                    "Pairs need two segments, and the encoder has `type_vocab_size="
+                    f"{self.encoder.config.type_vocab_size}`."
+                )
             self.pair = pair
         return self.prepare(dataset, training=training)
 
@@ -269,6 +282,31 @@ class Task(SteppedModel):
         return texts or holds_text(x) or holds_text(y)
 
     # Out.
+
+    def save(self, filepath: str | os.PathLike, overwrite: bool = True, **kwargs) -> None:
+        """Writes the task to a `.keras` file, whole or not at all: the vocabulary is inside.
+
+        Args:
+            filepath: path of the file, which must end in `.keras`.
+            overwrite: whether a file that is there may be replaced.
+
+        Raises:
+            ValueError: if the path ends otherwise, or there is such a file and `overwrite` is
+                false.
+        """
+        path = pathlib.Path(filepath)
+        if path.suffix != ".keras":
+            raise ValueError(
+                f"A task is saved to a .keras file, which holds its vocabulary. Received: {path}"
+            )
+        if path.exists() and not overwrite:
+            raise ValueError(f"There is a file {path}, and `overwrite` is false.")
+        partial = path.with_name(f".{path.stem}.partial.keras")
+        try:
+            super().save(partial, **kwargs)
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
 
     def signatures(self) -> dict:
         """Returns the functions to export, by name, each with the specs of its arguments."""
@@ -328,16 +366,18 @@ class Task(SteppedModel):
             "encoder": keras.saving.serialize_keras_object(self.encoder),
             "preprocessor": keras.saving.serialize_keras_object(self.preprocessor),
             "pair": self.pair,
+            "frozen": frozen_layers(self),
         }
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
         config = dict(config)
+        frozen = config.pop("frozen", ())
         for part in ("encoder", "preprocessor"):
             config[part] = keras.saving.deserialize_keras_object(
                 config[part], custom_objects=custom_objects
             )
-        return cls(**config)
+        return freeze_layers(cls(**config), frozen)
 
 
 def _check_end(data, steps, name):

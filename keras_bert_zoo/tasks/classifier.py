@@ -10,6 +10,7 @@ from keras_bert_zoo.encoders.transformer import TransformerEncoder, encoder_inpu
 from keras_bert_zoo.layers.dropout import Dropout
 from keras_bert_zoo.tasks.base import Task
 from keras_bert_zoo.tasks.step import same_class, weighed
+from keras_bert_zoo.text.layer import check_encodable
 from keras_bert_zoo.text.preprocessor import TextPreprocessor
 
 
@@ -60,6 +61,9 @@ class TextClassifier(Task):
                         f"Labels are names, as strings, and one is {label!r}. In data a number "
                         "means a name's place in this list."
                     )
+                check_encodable(label, f"The label {label!r}")
+                if label.splitlines() != [label]:
+                    raise ValueError(f"A label is one line of text. Received: {label!r}")
             if len(labels) < 2:
                 raise ValueError(
                     f"A classifier needs at least two labels. Received: {labels}. For regression "
@@ -90,6 +94,17 @@ class TextClassifier(Task):
         )
         self.labels = labels
         self.dropout_rate = dropout
+
+    def compile(self, optimizer="adam", clip_norm=None, loss=None, **kwargs):
+        if isinstance(loss, str) and self.labels is not None:
+            raise ValueError(
+                f"The loss {loss!r}, by its name, takes probabilities, and a classifier gives "
+                "logits: pass an object, such as "
+                "keras.losses.SparseCategoricalCrossentropy(from_logits=True)."
+            )
+        super().compile(optimizer, clip_norm, loss, **kwargs)
+
+    compile.__doc__ = Task.compile.__doc__
 
     def loss_terms(self, x, y, outputs, sample_weight):
         y = self._column(y)

@@ -125,6 +125,12 @@ def text_dataset(x, y=None, sample_weight=None, batch_size=None, shuffle=False, 
         ranks = {spec.shape.rank for spec in tf.nest.flatten(inputs_of(x))}
         if ranks == {0}:
             return _tupled(x).batch(batch_size or DEFAULT_BATCH_SIZE)
+        rest = tf.nest.flatten(x.element_spec[1:]) if isinstance(x.element_spec, tuple) else []
+        if any(spec.shape.rank == 0 for spec in rest):
+            raise ValueError(
+                f"The texts of an element have the ranks {sorted(ranks)}, and its labels are "
+                "single. Pairs are tuples, ((text_a, text_b), label), not rows of two."
+            )
         if batch_size is not None:
             raise ValueError("The dataset is already batched: leave out `batch_size`.")
         return _tupled(x)

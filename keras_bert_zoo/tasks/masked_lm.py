@@ -1,6 +1,7 @@
 """Masked language modelling: predicting words that were taken out."""
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from keras_bert_zoo.encoders.transformer import TransformerEncoder, encoder_inputs
@@ -68,6 +69,11 @@ class MaskedLM(Task):
                 f"{type(self).__name__} weighs tokens by `masked_weights` among the targets, and "
                 "`sample_weight` was given."
             )
+        if not isinstance(y, dict) or not {"masked_ids", "masked_weights"} <= set(y):
+            raise ValueError(
+                f"{self.name} is trained on texts alone, or on ids with a dict of `masked_ids` and "
+                f"`masked_weights` as targets. Received targets: {y!r:.200}"
+            )
         losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
             labels=y["masked_ids"], logits=outputs["masked_lm_logits"]
         )
@@ -87,12 +93,15 @@ class MaskedLM(Task):
             self.tokenizer, self.preprocessor.sequence_length, seed=self.seed
         )
 
+        # A further `fit` goes on from where the optimizer stands, not from the first masks.
+        trained = int(self.optimizer.iterations) if training else 0
+
         def mask_batch(again, numbered):
             number, batch = numbered
             ids = self.preprocessor(batch[0])
             # Batches are far enough apart that no two rows have the same number.
             rows = number * 2**24 + tf.range(tf.shape(ids["token_ids"])[0], dtype=tf.int64)
-            masked = masker(ids["token_ids"], ids["padding_mask"], again, rows)
+            masked = masker(ids["token_ids"], ids["padding_mask"], again + trained, rows)
             targets = {name: masked.pop(name) for name in ("masked_ids", "masked_weights")}
             return ids | masked, targets
 
@@ -120,22 +129,31 @@ class MaskedLM(Task):
         """
         if self.preprocessor is None:
             raise ValueError(f"{self.name} has no preprocessor, so it cannot read texts.")
-        texts = list(text_columns(texts))
+        if not isinstance(top_k, int) or top_k < 1:
+            raise ValueError(f"`top_k` must be a whole number from 1. Received: {top_k!r}")
+        columns = text_columns(texts)
+        if isinstance(columns, dict) and set(columns) == {"text"}:
+            columns = columns["text"]
+        if not isinstance(columns, np.ndarray):
+            raise ValueError("`fill` takes single texts, and pairs were given.")
+        texts = [t.decode() if isinstance(t, bytes) else t for t in columns]
         if not texts:
             return []
         ids = self.read_texts(texts)
         positions, counts = self._gaps(ids["token_ids"])
         counts = counts.numpy()
         for text, count in zip(texts, counts, strict=True):
-            if count == 0:
+            written = text.count("[MASK]")
+            if count == 0 or count < written:
                 raise ValueError(
-                    "Each text needs a [MASK] among its first "
-                    f"{self.preprocessor.sequence_length} tokens. Received: {text!r}"
+                    f"Each text needs a [MASK], and all of them among its first "
+                    f"{self.preprocessor.sequence_length} tokens. Here are {count} of {written}: "
+                    f"{text!r}"
                 )
         logits = self.predict(
             ids | {"masked_positions": positions}, batch_size=batch_size, verbose=0
         )["masked_lm_logits"]
-        best = tf.math.top_k(tf.nn.softmax(logits), min(top_k, logits.shape[-1]))
+        best = self._best(logits, top_k)
         return [
             [
                 [
@@ -167,14 +185,18 @@ class MaskedLM(Task):
             )
         positions, counts = self._gaps(ids["token_ids"])
         logits = self(ids | {"masked_positions": positions}, training=False)["masked_lm_logits"]
-        best = tf.math.top_k(tf.nn.softmax(logits), min(EXPORTED_CANDIDATES, logits.shape[-1]))
+        best = self._best(logits, EXPORTED_CANDIDATES)
         is_gap = tf.sequence_mask(counts, tf.shape(positions)[1])[..., tf.newaxis]
         vocabulary = tf.constant(self.tokenizer.vocabulary)
-        known = tf.minimum(best.indices, tf.size(vocabulary) - 1)
         return {
-            "tokens": tf.where(is_gap, tf.gather(vocabulary, known), ""),
+            "tokens": tf.where(is_gap, tf.gather(vocabulary, best.indices), ""),
             "probabilities": tf.where(is_gap, best.values, 0.0),
         }
+
+    def _best(self, logits, count):
+        """The most probable tokens; a table may have more rows than the vocabulary has tokens."""
+        size = self.tokenizer.vocabulary_size
+        return tf.math.top_k(tf.nn.softmax(logits[..., :size]), min(count, size))
 
     def _gaps(self, token_ids):
         """Where `[MASK]` stands, int32 (B, P), 0 past the last one; and how many, int32 (B,)."""

@@ -66,6 +66,11 @@ class Pretraining(MaskedLM):
     def loss_terms(self, x, y, outputs, sample_weight):
         terms = super().loss_terms(x, y, outputs, sample_weight)
         if self.next_sentence:
+            if "next_sentence" not in y:
+                raise ValueError(
+                    "The targets have no `next_sentence`: make the dataset with "
+                    "`next_sentence=True`, or the task with `next_sentence=False`."
+                )
             losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
                 labels=y["next_sentence"], logits=outputs["next_sentence_logits"]
             )

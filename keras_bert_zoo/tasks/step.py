@@ -1,5 +1,6 @@
 """The training step that `fit` and every other loop runs, on one device or under a strategy."""
 
+import math
 from collections.abc import Mapping
 
 import keras
@@ -87,7 +88,11 @@ class SteppedModel(keras.Model):
         if self.clip_norm is not None:
             # Gradients of a scaled loss are clipped at the norm scaled likewise.
             limit = self.optimizer.scale_loss(tf.constant(self.clip_norm, tf.float32))
-            gradients, _ = tf.clip_by_global_norm(gradients, limit)
+            squares = [tf.reduce_sum(tf.square(g)) for g in gradients if g is not None]
+            # Heads are float32 under any policy, so dtypes may differ.
+            norm = tf.sqrt(tf.add_n([tf.cast(square, tf.float32) for square in squares]))
+            factor = limit / tf.maximum(norm, limit)
+            gradients = [None if g is None else g * tf.cast(factor, g.dtype) for g in gradients]
         weights = self.trainable_weights
         if not self.optimizer.built:
             with tf.init_scope():
@@ -140,7 +145,8 @@ class SteppedModel(keras.Model):
             optimizer: an optimizer or its name; `keras_bert_zoo.adamw` makes BERT's.
             clip_norm: global norm that the gradients of the global batch are clipped to; BERT
                 uses 1.0. `None` for no clipping.
-            loss: another loss than the task's, as Keras takes it, where the task has one term.
+            loss: another loss than the task's, as Keras takes it, where the task has one term. It
+                is given the logits, so for classes pass an object made with `from_logits=True`.
             metrics, weighted_metrics, run_eagerly, steps_per_execution, auto_scale_loss: as in
                 `keras.Model.compile`. Metrics come beside the task's own.
             jit_compile: whether to use XLA, which needs an encoder of fixed length.
@@ -160,8 +166,12 @@ class SteppedModel(keras.Model):
                     "under a strategy happens on each replica alone: use `clip_norm` of "
                     "`compile()` instead."
                 )
-        if clip_norm is not None and not clip_norm > 0:
-            raise ValueError(f"`clip_norm` must be positive, or None. Received: {clip_norm}")
+        if optimizer is None:
+            raise ValueError("`optimizer` must be an optimizer or its name. Received: None")
+        if clip_norm is not None and not 0 < clip_norm < math.inf:
+            raise ValueError(
+                f"`clip_norm` must be positive and finite, or None. Received: {clip_norm}"
+            )
         if loss is not None and len(self.loss_names) > 1:
             raise ValueError(
                 f"The loss of {type(self).__name__} has the terms {', '.join(self.loss_names)} "

@@ -78,7 +78,7 @@ class DynamicMasker:
             )
         if not 0 < masking_rate <= 1:
             raise ValueError(f"masking_rate must be in (0, 1], received {masking_rate}.")
-        if min(mask_share, random_share) < 0 or mask_share + random_share > 1 + 1e-9:
+        if not (min(mask_share, random_share) >= 0 and mask_share + random_share <= 1 + 1e-9):
             raise ValueError(
                 "mask_share and random_share must not be negative nor exceed 1 together, "
                 f"received {mask_share} and {random_share}."
@@ -254,6 +254,8 @@ class DynamicMasker:
 
 def default_max_predictions(sequence_length: int, masking_rate: float = 0.15) -> int:
     """The paper's 20 at a length of 128 and 76 at 512; else the rate's share, rounded up."""
+    if not 0 < masking_rate <= 1:
+        raise ValueError(f"masking_rate must be in (0, 1], received {masking_rate}.")
     published = {128: 20, 512: 76}
     if masking_rate == 0.15 and sequence_length in published:
         return published[sequence_length]

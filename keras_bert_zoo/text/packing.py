@@ -104,6 +104,9 @@ class Packer(keras.layers.Layer):
             separator = final = lengths + 1
         else:
             second_values, second_starts, second_lengths = _rows(second)
+            tf.debugging.assert_equal(
+                tf.size(lengths), tf.size(second_lengths), "There must be one second text a first."
+            )
             lengths, second_lengths = truncated_lengths(
                 lengths, second_lengths, self.sequence_length - 3
             )

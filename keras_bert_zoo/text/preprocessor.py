@@ -27,6 +27,11 @@ class TextPreprocessor(TextLayer):
     def __init__(self, tokenizer, sequence_length: int, padding: str = "max_length", **kwargs):
         super().__init__(**kwargs)
         Packer(sequence_length, 0, 0, padding=padding)  # Checks both.
+        if not isinstance(tokenizer, keras.layers.Layer):
+            raise ValueError(
+                "tokenizer must be a tokenizer, such as WordPieceTokenizer(vocabulary), received "
+                f"{tokenizer!r:.80}."
+            )
         self.tokenizer = tokenizer
         self.sequence_length = int(sequence_length)
         self.padding = padding

@@ -113,7 +113,7 @@ def test_folders_that_are_not_there_are_an_error(site_packages, standard_library
         ("A KerasTensor, see is_keras_tensor", "A libraryTensor, see is_library_tensor"),
         ("TFRecord and np_array", "libraryRecord and library_array"),
         ("import matplotlib.pyplot as plt", "import library as library"),
-        ("huggingface_hub, Hugging Face", "library_hub, Hugging Face"),
+        ("huggingface_hub, or Hugging Face", "library, or library"),
         ("the Hub of HF, HfApi", "the Hub of library, libraryApi"),
         ("tfds.load('mnist')", "library.load('mnist')"),
         ("setuptools-style pkg_resources", "library-style library"),
@@ -151,6 +151,8 @@ def test_cleaning():
         3
 
         .. versionadded:: 1.2
+        :copyright: Copyright by the team.
+        :license: BSD, see LICENSE for details.
         See https://example.org/tensorflow/page.html for more, or `add`.
         """
     assert docstrings.clean_docstring(docstring) == (

@@ -182,5 +182,5 @@ def test_too_little_text_is_an_error_that_counts_it(corpora, corpus_dir, tmp_pat
         corpora.folder_corpus(tmp_path, labels_per_class=4)
     (tmp_path / "only").mkdir()
     (tmp_path / "only" / "one.txt").write_text("One sentence.\n")
-    with pytest.raises(ValueError, match="too small"):
+    with pytest.raises(ValueError, match=r"too small.*Found: 0 and 0"):
         corpora.folder_corpus(tmp_path, labels_per_class=1)

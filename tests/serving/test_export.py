@@ -146,8 +146,13 @@ def test_replaces_a_saved_model_but_nothing_else(task, tmp_path):
     assert sorted(path.name for path in target.parent.iterdir()) == ["1"]
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("precious")
-    with pytest.raises(ValueError, match="something other than a SavedModel"):
+    with pytest.raises(ValueError, match=r"no part of a SavedModel \(thesis.txt\)"):
         task.export(tmp_path / "mine")
+    (target / "notes.txt").write_text("mine")
+    with pytest.raises(ValueError, match=r"notes.txt"):
+        task.export(target)
+    with pytest.raises(ValueError, match="local folder"):
+        task.export("gs://bucket/model")
     with pytest.raises(ValueError, match="is a file"):
         task.export(tmp_path / "mine" / "thesis.txt")
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "precious"
@@ -165,6 +170,31 @@ def test_a_failure_leaves_what_was_there(task, tmp_path):
         export_saved_model(task, target, {"serving_default": (broken, specs)})
     assert [path.name for path in tmp_path.iterdir()] == ["1"]
     kbz.load_saved_model(target)
+
+
+def test_a_rename_that_fails_brings_the_old_one_back(task, tmp_path, monkeypatch):
+    target = tmp_path / "1"
+    task.export(target)
+    rename = pathlib.Path.rename
+
+    def failing(self, to):
+        if self.name.endswith(".partial"):
+            raise OSError("disk trouble")
+        return rename(self, to)
+
+    monkeypatch.setattr(pathlib.Path, "rename", failing)
+    with pytest.raises(OSError, match="disk trouble"):
+        task.export(target)
+    assert [path.name for path in tmp_path.iterdir()] == ["1"]
+    kbz.load_saved_model(target)
+
+
+def test_a_link_is_followed(task, tmp_path):
+    task.export(tmp_path / "1")
+    (tmp_path / "current").symlink_to(tmp_path / "1")
+    task.export(tmp_path / "current")
+    assert (tmp_path / "current").is_symlink()
+    kbz.load_saved_model(tmp_path / "1")
 
 
 def test_operations_of_an_export(task, tmp_path):

@@ -138,7 +138,7 @@ def test_regression():
     assert first["mean_absolute_error"] == pytest.approx(
         np.mean(np.abs(predicted[:, 0] - scores)), rel=1e-4
     )
-    task.fit(TEXTS, scores, epochs=100, verbose=0)
+    task.fit(TEXTS * 32, np.tile(scores, 32), batch_size=12, epochs=7, verbose=0)
     answers = task.classify(["good film", "bad film"])
     assert answers[0]["score"] > answers[1]["score"] + 1
 
@@ -226,6 +226,11 @@ def test_no_texts_say_nothing_about_pairs():
 def test_bad_set_ups():
     with pytest.raises(ValueError, match="at least two labels"):
         tiny_classifier(labels=["one"])
+    for labels in (["a\nb", "c"], ["a\r", "b"]):
+        with pytest.raises(ValueError, match="one line"):
+            kbz.TextClassifier(tiny_encoder(), labels=labels)
+    with pytest.raises(ValueError, match="from_logits=True"):
+        tiny_classifier().compile("sgd", loss="sparse_categorical_crossentropy")
     for labels in ([1, 0], "ab", [b"neg", b"pos"], [None, "a"]):
         with pytest.raises(ValueError, match="Labels are names|at least two"):
             kbz.TextClassifier(tiny_encoder(), labels=labels)
@@ -303,6 +308,101 @@ def test_keras_file_holds_everything(tmp_path, run_python):
     for mine, other in zip(task.classify(texts), loaded["answers"], strict=True):
         assert mine["label"] == other["label"]
         assert mine["probabilities"] == pytest.approx(other["probabilities"], abs=1e-6)
+
+
+def test_frozen_layers_stay_frozen(tmp_path):
+    keras.utils.set_random_seed(0)
+    task = tiny_classifier()
+    task.encoder.get_layer("block_0").trainable = False
+    task.encoder.get_layer("block_1").attention.trainable = False
+    task.compile(kbz.adamw(1e-2, 20))
+    task.fit(TEXTS, NAMES, verbose=0)
+    task.save(tmp_path / "task.keras")
+    again = keras.saving.load_model(tmp_path / "task.keras")
+    paths = [[w.path.split("/", 1)[1] for w in t.trainable_weights] for t in (task, again)]
+    assert paths[0] == paths[1] and len(paths[0]) < len(task.weights)
+    assert int(again.optimizer.iterations) == 1
+    for one, other in zip(task.optimizer.variables, again.optimizer.variables, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+RESUME = """
+import json, sys
+import keras, numpy as np
+import keras_bert_zoo
+task = keras.saving.load_model(sys.argv[1])
+texts, names = json.loads(sys.argv[2])
+task.fit(texts, names, batch_size=2, shuffle=False, initial_epoch=2, epochs=4, verbose=0)
+np.savez(sys.argv[3], *[keras.ops.convert_to_numpy(w) for w in task.weights])
+print(int(task.optimizer.iterations))
+"""
+
+
+def test_training_that_goes_on_is_training_that_went_on(tmp_path, run_python):
+    # BC-X07, with dropout: its seeds are saved too.
+    keras.utils.set_random_seed(0)
+    task = tiny_classifier()
+    task.compile(kbz.adamw(1e-2, 12, 3), clip_norm=1.0)
+    data = TEXTS, NAMES
+    task.fit(*data, batch_size=2, shuffle=False, epochs=2, verbose=0)
+    task.save(tmp_path / "half.keras")
+    task.fit(*data, batch_size=2, shuffle=False, initial_epoch=2, epochs=4, verbose=0)
+    out = run_python(RESUME, tmp_path / "half.keras", json.dumps(data), tmp_path / "all.npz")
+    assert out.splitlines()[-1] == "12"
+    with np.load(tmp_path / "all.npz") as resumed:
+        for name, weight in zip(resumed.files, task.weights, strict=True):
+            np.testing.assert_array_equal(resumed[name], keras.ops.convert_to_numpy(weight))
+
+
+def test_loss_scaling_survives_the_file(tmp_path):
+    encoder = kbz.BertEncoder(tiny_encoder().config, dtype="mixed_float16")
+    task = kbz.TextClassifier(encoder, ["bad", "good"], preprocessor=tiny_preprocessor())
+    task.compile(kbz.adamw(1e-3, 10), clip_norm=1.0)
+    task.fit(TEXTS, NAMES, verbose=0)
+    assert isinstance(task.optimizer, keras.optimizers.LossScaleOptimizer)
+    task.save(tmp_path / "task.keras")
+    again = keras.saving.load_model(tmp_path / "task.keras")
+    assert isinstance(again.optimizer, keras.optimizers.LossScaleOptimizer)
+    assert int(again.optimizer.inner_optimizer.iterations) == 1
+
+
+def test_a_save_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
+    task = tiny_classifier()
+    path = tmp_path / "task.keras"
+    task.save(path)
+    before = path.read_bytes()
+    monkeypatch.setattr(task.tokenizer, "save_assets", lambda folder: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        task.save(path)
+    assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
+    with pytest.raises(ValueError, match="overwrite"):
+        task.save(path, overwrite=False)
+    with pytest.raises(ValueError, match="must end|saved to a .keras file"):
+        task.save(tmp_path / "task.h5")
+
+
+def test_rows_of_two_are_no_pairs():
+    rows = tf.data.Dataset.from_tensor_slices(([["good", "tea"], ["bad", "cup"]], ["good", "bad"]))
+    task = tiny_classifier()
+    task.compile("sgd")
+    with pytest.raises(ValueError, match="Pairs are tuples"):
+        task.fit(rows, verbose=0)
+
+
+def test_texts_are_not_traced_again_for_each_call():
+    # BC-U01
+    task = tiny_classifier()
+    traces = []
+    read = task.preprocessor.call
+
+    def counted(texts):
+        traces.append(1)
+        return read(texts)
+
+    task.preprocessor.call = counted
+    for count in range(1, 6):
+        task.predict(["good tea"] * count, verbose=0)
+    assert len(traces) == 1
 
 
 def test_training_goes_on_after_reload(tmp_path, task):

@@ -36,8 +36,14 @@ def test_it_learns_to_fill_in():
 
 def test_fill_refuses_what_it_cannot_fill():
     task = kbz.MaskedLM(tiny_encoder(), preprocessor=tiny_preprocessor())
-    with pytest.raises(ValueError, match=r"\[MASK\] among its first 12 tokens.*'no gap'"):
+    with pytest.raises(ValueError, match=r"first 12 tokens. Here are 0 of 0: 'no gap'"):
         task.fill(["a [MASK]", "no gap"])
+    with pytest.raises(ValueError, match=r"first 12 tokens. Here are 1 of 2: '\[MASK\] tea"):
+        task.fill(["[MASK] " + "tea " * 30 + "[MASK]"])
+    with pytest.raises(ValueError, match="single texts"):
+        task.fill([("a [MASK]", "tea")])
+    with pytest.raises(ValueError, match="`top_k`"):
+        task.fill(["a [MASK]"], top_k=0)
     with pytest.raises(ValueError, match=r"'tea tea"):
         task.fill(["tea " * 30 + "[MASK]"])
     with pytest.raises(ValueError, match="no preprocessor"):
@@ -56,16 +62,27 @@ def same(left, right):
 def test_masks_over_texts_are_new_each_epoch_and_fixed_in_evaluation():
     # BC-D09
     task = kbz.MaskedLM(tiny_encoder(), preprocessor=tiny_preprocessor(), seed=5)
+    task.compile("sgd")
     texts = tf.data.Dataset.from_tensors((tf.constant(FACTS),))
     training, evaluation = task.prepare(texts, training=True), task.prepare(texts)
     epochs = [batches(training) for _ in range(3)]
     assert not same(epochs[0], epochs[1]) and not same(epochs[1], epochs[2])
     assert same(batches(evaluation), batches(evaluation))
     again = kbz.MaskedLM(tiny_encoder(), preprocessor=tiny_preprocessor(), seed=5)
+    again.compile("sgd")
     repeated = again.prepare(texts, training=True)
     assert all(same(epoch, batches(repeated)) for epoch in epochs)
-    task.compile("sgd")
     assert task.evaluate(FACTS, verbose=0) == task.evaluate(FACTS, verbose=0)
+    logs = task.fit(FACTS, validation_data=FACTS, verbose=0).history
+    assert logs["val_loss"][0] == pytest.approx(task.evaluate(FACTS, verbose=0)[0], abs=1e-5)
+    # A second `fit` is not the first one again.
+    assert not same(batches(task.prepare(texts, training=True)), epochs[0])
+
+
+def test_a_table_longer_than_the_vocabulary_fills_in_words_alone():
+    task = kbz.MaskedLM(tiny_encoder(vocab_size=64), preprocessor=tiny_preprocessor())
+    candidates = task.fill(["a [MASK]"], top_k=64)[0][0]
+    assert sorted(candidate["token"] for candidate in candidates) == sorted(VOCABULARY)
 
 
 def test_labels_with_texts_are_refused():

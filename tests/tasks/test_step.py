@@ -125,6 +125,16 @@ def test_clipping_counts_a_row_looked_up_twice_as_one_gradient():
     assert np.sqrt(moved) == pytest.approx(1e-2, rel=1e-3)
 
 
+@pytest.mark.parametrize("policy", ["float64", "mixed_bfloat16", "mixed_float16"])
+def test_clipping_under_other_policies(policy):
+    encoder = kbz.BertEncoder(tiny_encoder().config, dtype=policy)
+    task = kbz.Pretraining(encoder)
+    task.compile(keras.optimizers.SGD(0.1), clip_norm=1.0)
+    logs = task.train_on_batch(*pretraining_batch(), return_dict=True)
+    assert np.isfinite(logs["loss"])
+    assert all(np.isfinite(value).all() for value in values(task))
+
+
 def test_loss_scaling_leaves_the_step_alone():
     x, y = pretraining_batch()
     plain = pretraining_task(clip_norm=0.5)
@@ -145,8 +155,11 @@ def test_compile_refuses_what_would_go_wrong_silently():
         task.compile(keras.optimizers.Adam(global_clipnorm=1.0))
     with pytest.raises(ValueError, match=r"clipvalue=1.0"):
         task.compile(keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(clipvalue=1.0)))
-    with pytest.raises(ValueError, match="positive"):
-        task.compile("adam", clip_norm=0.0)
+    for clip_norm in (0.0, -1.0, float("inf"), float("nan")):
+        with pytest.raises(ValueError, match="positive and finite"):
+            task.compile("adam", clip_norm=clip_norm)
+    with pytest.raises(ValueError, match="`optimizer`"):
+        task.compile(None)
     with pytest.raises(ValueError, match="masked_lm_loss, next_sentence_loss"):
         task.compile("adam", loss="mse")
     with pytest.raises(ValueError, match="sequence_length"):

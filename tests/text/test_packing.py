@@ -131,3 +131,15 @@ def test_config_round_trip():
     again = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(packer))
     assert again.get_config() == packer.get_config()
     assert again([[1]])["token_ids"].numpy().tolist() == [[CLS, 1, SEP]]
+
+
+def test_another_number_of_second_texts_is_refused():
+    packer = Packer(8, 2, 3)
+    graph = tf.function(
+        lambda a, b: packer(a, b)["token_ids"],
+        input_signature=[tf.RaggedTensorSpec((None, None), tf.int32)] * 2,
+    )
+    first, second = tf.ragged.constant([[5], [6]]), tf.ragged.constant([[7]])
+    for pack in (packer, graph):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="one second text"):
+            pack(first, second)
