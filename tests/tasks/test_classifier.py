@@ -138,7 +138,7 @@ def test_regression():
     assert first["mean_absolute_error"] == pytest.approx(
         np.mean(np.abs(predicted[:, 0] - scores)), rel=1e-4
     )
-    task.fit(TEXTS * 32, np.tile(scores, 32), batch_size=12, epochs=7, verbose=0)
+    task.fit(TEXTS * 32, np.tile(scores, 32), batch_size=12, epochs=12, verbose=0)
     answers = task.classify(["good film", "bad film"])
     assert answers[0]["score"] > answers[1]["score"] + 1
 
