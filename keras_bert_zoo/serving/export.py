@@ -43,6 +43,8 @@ def export_saved_model(
             "a new folder."
         )
     partial, previous = (path.with_name(f".{path.name}.{end}") for end in ("partial", "previous"))
+    if previous.exists() and not path.exists():
+        previous.rename(path)  # An export was killed between its two renames.
     for leftover in (partial, previous):
         shutil.rmtree(leftover, ignore_errors=True)
     partial.parent.mkdir(parents=True, exist_ok=True)

@@ -189,6 +189,17 @@ def test_a_rename_that_fails_brings_the_old_one_back(task, tmp_path, monkeypatch
     kbz.load_saved_model(target)
 
 
+def test_an_export_that_was_killed_is_mended(task, tmp_path):
+    target = tmp_path / "1"
+    task.export(target)
+    target.rename(tmp_path / ".1.previous")  # As a kill between the two renames leaves it.
+    specs = [tf.TensorSpec((None,), tf.string, "text")]
+    with pytest.raises(ZeroDivisionError):
+        export_saved_model(task, target, {"serving_default": (lambda text: 1 / 0, specs)})
+    assert [path.name for path in tmp_path.iterdir()] == ["1"]
+    kbz.load_saved_model(target)
+
+
 def test_a_link_is_followed(task, tmp_path):
     task.export(tmp_path / "1")
     (tmp_path / "current").symlink_to(tmp_path / "1")
