@@ -13,6 +13,8 @@ PACKAGE = pathlib.Path(keras_bert_zoo.__file__).parent
 ORDER = {
     "config": 0,
     "presets": 0,
+    "hub": 0,
+    "folders": 0,
     "metrics": 1,
     "layers": 2,
     "text": 3,
