@@ -83,8 +83,8 @@ def _nothing(preset, path):
     close = difflib.get_close_matches(asked, PRESETS, cutoff=0.7)
     names = [*close, *(name for name in PRESETS if name not in close)]
     return (
-        f"No model is named {preset!r}{place}. Name an existing folder, a model of the Hugging Face "
-        f"hub as 'hf://owner/name'{hint}, or one of: {', '.join(names)}"
+        f"No model is named {preset!r}{place}. Name an existing folder, a model of the Hugging "
+        f"Face hub as 'hf://owner/name'{hint}, or one of: {', '.join(names)}"
     )
 
 
