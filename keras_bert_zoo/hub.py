@@ -124,8 +124,9 @@ def _download(repo, revision, load_weights):
         raise ValueError(_trouble(error, errors, repo, revision, where)) from error
     if load_weights and not _has(folder, _SAFETENSORS + _PICKLES):
         raise ValueError(
-            f"hf://{repo} has no weights that can be read ({', '.join(_SAFETENSORS + _PICKLES)}) "
-            f"in {folder}. `load_weights=False` takes its config and vocabulary alone."
+            f"No weights that can be read ({', '.join(_SAFETENSORS + _PICKLES)}) are in {folder}: "
+            f"hf://{repo} has none, or the network is off and they were never fetched. "
+            "`load_weights=False` takes its config and vocabulary alone."
         )
     return folder
 

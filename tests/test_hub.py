@@ -142,7 +142,8 @@ def test_pickled_weights_only_where_there_are_no_others(hub, call):
 
 def test_a_repository_without_weights(hub, call):
     (said,) = call("hf://kbz/bare")
-    assert said.startswith("ValueError: hf://kbz/bare has no weights that can be read")
+    assert said.startswith("ValueError: No weights that can be read (model.safetensors, ")
+    assert "hf://kbz/bare has none, or" in said
     assert "load_weights=False" in said
     assert call("hf://kbz/bare", load_weights=False) == [digests(SETTINGS)]
 
@@ -179,6 +180,17 @@ def test_offline_the_cache_is_all_there_is(hub, call):
         assert "HF_HUB_OFFLINE" in said
         assert fetch in said
     assert not hub.requests
+
+
+def test_a_cache_that_was_filled_file_by_file_may_lack_the_weights(call, tmp_path):
+    """As other libraries fill it: without the listing that tells that a file is missing."""
+    call("hf://kbz/full", load_weights=False)
+    for listing in (tmp_path / "home").rglob("trees/*.json"):
+        listing.unlink()
+    (said,) = call("hf://kbz/full", HF_HUB_OFFLINE="1")
+    assert said.startswith("ValueError: ")
+    assert "the network" in said
+    assert call("hf://kbz/full", load_weights=False, HF_HUB_OFFLINE="1") == [digests(SETTINGS)]
 
 
 def test_what_the_hub_refuses(hub, call):
