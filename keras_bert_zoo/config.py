@@ -126,6 +126,14 @@ class EncoderConfig:
             "num_attention_heads",
             "intermediate_size",
         }
+        architectures = values.get("architectures")
+        if "model_type" not in values and isinstance(architectures, list):
+            others = [name for name in architectures if not str(name).startswith("Bert")]
+            if others:
+                raise ValueError(
+                    "This is not the config of a BERT encoder: it has no `model_type`, and its "
+                    f"`architectures` are {architectures!r:.200}"
+                )
         missing = sorted(key for key in required if values.get(key) is None)
         if missing:
             raise ValueError(
@@ -143,19 +151,7 @@ class EncoderConfig:
             ValueError: if there is no such file, it is not JSON, or `from_dict` refuses it; the
                 message names the file.
         """
-        path = pathlib.Path(path)
-        if path.is_dir():
-            found = [path / name for name in ("config.json", "bert_config.json")]
-            found = [file for file in found if file.is_file()]
-            if not found:
-                raise ValueError(f"No config.json or bert_config.json in the folder {path}")
-            path = found[0]
-        try:
-            values = json.loads(path.read_text(encoding="utf-8-sig"))
-        except OSError as error:
-            raise ValueError(f"The config file {path} cannot be read: {error.strerror}") from error
-        except ValueError as error:
-            raise ValueError(f"The config file {path} is not JSON: {error}") from error
+        path, values = read_config_values(path)
         try:
             return cls.from_dict(values)
         except ValueError as error:
@@ -181,6 +177,33 @@ class EncoderConfig:
             path = path / "config.json"
         values = self.to_dict() if path.name == "bert_config.json" else self.to_hugging_face()
         path.write_text(json.dumps(values, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def read_config_values(path: str | os.PathLike) -> tuple[pathlib.Path, dict]:
+    """Reads the JSON of a config file, or of the one in a folder.
+
+    Returns:
+        The file, `config.json` or `bert_config.json` in a folder, and its content.
+
+    Raises:
+        ValueError: if there is no such file, or it is not a JSON object.
+    """
+    path = pathlib.Path(path)
+    if path.is_dir():
+        found = [path / name for name in ("config.json", "bert_config.json")]
+        found = [file for file in found if file.is_file()]
+        if not found:
+            raise ValueError(f"No config.json or bert_config.json in the folder {path}")
+        path = found[0]
+    try:
+        values = json.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise ValueError(f"The config file {path} cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"The config file {path} is not JSON: {error}") from error
+    if not isinstance(values, dict):
+        raise ValueError(f"{path}: A config file holds one JSON object. Received: {values!r:.80}")
+    return path, values
 
 
 def _number(name, value, whole):

@@ -1,0 +1,121 @@
+"""A folder of a model as others write them: its config, labels and weights."""
+
+import contextlib
+import dataclasses
+import os
+import pathlib
+from collections.abc import Mapping
+
+from keras_bert_zoo.checkpoints.tensors import TensorSource, open_tensors
+from keras_bert_zoo.config import EncoderConfig, read_config_values
+from keras_bert_zoo.hub import find_folder
+from keras_bert_zoo.presets import PRESETS
+
+
+@dataclasses.dataclass(frozen=True)
+class PresetFolder:
+    """What a preset stands for.
+
+    Attributes:
+        path: the folder; `None` for a named architecture without weights.
+        config: the encoder.
+        values: the content of the config file, or {}.
+    """
+
+    path: pathlib.Path | None
+    config: EncoderConfig
+    values: Mapping
+
+    @classmethod
+    def open(cls, preset: str | os.PathLike, load_weights: bool = True) -> "PresetFolder":
+        """Finds a preset, downloading it where it is not on this machine, and reads its config.
+
+        Args:
+            preset: a folder, `hf://owner/name`, or a name in `keras_bert_zoo.presets.PRESETS`, see
+                `keras_bert_zoo.hub.find_folder`.
+            load_weights: whether weights will be wanted. Without, a name needs no download.
+
+        Raises:
+            ValueError: if there is no such preset, or its config is that of another model.
+        """
+        if not load_weights and preset in PRESETS:
+            return cls(None, PRESETS[preset].config, {})
+        path = find_folder(preset, load_weights=load_weights)
+        file, values = read_config_values(path)
+        try:
+            config = EncoderConfig.from_dict(values)
+        except ValueError as error:
+            raise ValueError(f"{file}: {error}") from error
+        return cls(path, config, values)
+
+    @property
+    def architectures(self) -> tuple[str, ...]:
+        """Names of Hugging Face's classes that the weights are of; () if the config has none."""
+        names = self.values.get("architectures") or ()
+        return tuple(name for name in names if isinstance(name, str))
+
+    @property
+    def label_names(self) -> list[str] | None:
+        """The labels in the order of their numbers, `None` if the config has none.
+
+        Raises:
+            ValueError: if the config's `id2label` is no object of numbers and names from 0 on.
+        """
+        labels = self.values.get("id2label")
+        if labels is None:
+            return None
+        with contextlib.suppress(AttributeError, TypeError, ValueError):
+            by_number = {int(number): name for number, name in labels.items()}
+            if sorted(by_number) == list(range(len(by_number))):
+                return [str(by_number[number]) for number in range(len(by_number))]
+        raise ValueError(
+            f"The config in {self.path} has an `id2label` that is no object of numbers from 0 and "
+            f'names, such as {{"0": "no", "1": "yes"}}. Received: {labels!r:.200}'
+        )
+
+    def tensors(self) -> TensorSource:
+        """Opens the weights."""
+        return open_tensors(self.path)
+
+    def changed_config(self, changes: Mapping | None, positions: int | None = None):
+        """The config with some fields changed.
+
+        Args:
+            changes: new values of fields of `EncoderConfig`.
+            positions: positions that are wanted; `None` if as many as there are.
+
+        Returns:
+            An `EncoderConfig`.
+
+        Raises:
+            ValueError: if there is no such field, or a value is not allowed.
+        """
+        changes = dict(changes or {})
+        if positions is not None and positions > self.config.max_position_embeddings:
+            changes.setdefault("max_position_embeddings", positions)
+        known = [field.name for field in dataclasses.fields(EncoderConfig)]
+        for name in changes:
+            if name not in known:
+                raise ValueError(f"A config has no {name!r} to change. It has: {', '.join(known)}")
+        return dataclasses.replace(self.config, **changes)
+
+    def check_memory(self, config: EncoderConfig) -> None:
+        """Refuses a config whose weights alone are more than this machine's memory.
+
+        Where weights are loaded, the checkpoint's shapes say more: this is for fresh ones.
+
+        Raises:
+            ValueError: if they are.
+        """
+        block = 4 * config.hidden_size**2 + 2 * config.hidden_size * config.intermediate_size
+        rows = config.vocab_size + config.max_position_embeddings + config.type_vocab_size
+        weights = config.num_hidden_layers * block + rows * config.hidden_size
+        try:
+            memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        except (AttributeError, ValueError, OSError):
+            return  # A system that does not tell.
+        if 4 * weights > memory:
+            raise ValueError(
+                f"The config in {self.path} is of a model of {weights:,} weights, which take "
+                f"{4 * weights / 2**30:,.0f} GiB, and this machine has {memory / 2**30:,.0f} GiB."
+            )

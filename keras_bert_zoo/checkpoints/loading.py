@@ -1,0 +1,254 @@
+"""Finds the weights of a model in a checkpoint, checks them all, and only then assigns them."""
+
+import dataclasses
+import warnings
+from collections.abc import Callable, Set
+
+import keras
+import numpy as np
+
+from keras_bert_zoo.checkpoints.arrays import extended, from_stored, piece_shape, stored_shape
+from keras_bert_zoo.checkpoints.names import TIED_TABLE, WITHOUT_POOLER, Pair, cleaned, name_pairs
+from keras_bert_zoo.checkpoints.tensors import TensorSource
+from keras_bert_zoo.config import EncoderConfig
+
+EXTENSIONS = ("copy", "interpolate")
+_NAMED = 4  # How many names an error gives as examples.
+_TOKENS, _POSITIONS = "token_embedding/embeddings", "embeddings/position_table"
+
+
+@dataclasses.dataclass(frozen=True)
+class LoadReport:
+    """What became of a checkpoint.
+
+    Attributes:
+        source: the file or folder.
+        loaded: paths of the model's weights that were loaded.
+        missing: paths of the model's weights that the checkpoint lacks, or that were not to be
+            loaded; they keep their random values.
+        unused: names in the checkpoint that the model has no weight for.
+    """
+
+    source: str
+    loaded: tuple[str, ...]
+    missing: tuple[str, ...]
+    unused: tuple[str, ...]
+
+    def __str__(self):
+        lines = [f"{len(self.loaded)} weights were loaded from {self.source}."]
+        for what, names in (("Missing there", self.missing), ("Not used", self.unused)):
+            if names:
+                lines.append(f"{what}: {', '.join(names)}")
+        return "\n".join(lines)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Match:
+    pair: Pair
+    shape: tuple
+    stored: tuple[str, ...]
+
+
+def check_encoder(
+    source: TensorSource, config: EncoderConfig, extend_positions: str | None = None
+) -> None:
+    """Checks that a checkpoint holds every weight of an encoder, in the shapes of a config.
+
+    Only names and shapes are read, so that a config that has nothing to do with the checkpoint, or
+    has absurd sizes, is refused before a model of that size is built.
+
+    Args:
+        source: the checkpoint.
+        config: the encoder.
+        extend_positions: as in `fill`.
+
+    Raises:
+        ValueError: if a weight is missing or has another shape.
+    """
+    sizes = {
+        "V": config.vocab_size,
+        "P": config.max_position_embeddings,
+        "S": config.type_vocab_size,
+        "E": config.embedding_size or config.hidden_size,
+        "H": config.hidden_size,
+        "I": config.intermediate_size,
+    }
+
+    def shape_of(pair):
+        return tuple(sizes[letter] for letter in pair.shape) if pair.part == "encoder" else None
+
+    _match(source, config, shape_of, extend_positions)
+
+
+def fill(
+    model: keras.Model,
+    source: TensorSource,
+    config: EncoderConfig,
+    skip: Set[str] = frozenset(),
+    extend_positions: str | None = None,
+) -> LoadReport:
+    """Loads a checkpoint into a model, an encoder or one with heads.
+
+    All names and shapes are checked before the first weight changes. Tensors are read one at a
+    time.
+
+    Args:
+        model: the model, whose weights are found by their paths.
+        source: the checkpoint.
+        config: the encoder's config.
+        skip: parts of the model that are not to be loaded, such as `"classifier"`.
+        extend_positions: how to fill a position table that has more rows than the checkpoint's,
+            one of `EXTENSIONS`, see `extended`; `None` if that is an error.
+
+    Returns:
+        A `LoadReport`.
+
+    Raises:
+        ValueError: if a weight of the encoder is missing, a weight has another shape, or the
+            masked-language-model head has a token table of its own.
+    """
+    variables = {variable.path: variable for variable in model.weights}
+
+    def shape_of(pair):
+        if pair.ours not in variables or pair.part in skip:
+            return None
+        return piece_shape(tuple(variables[pair.ours].shape), len(pair.theirs))
+
+    matches, stored = _match(source, config, shape_of, extend_positions)
+    if any(match.pair.part == "masked_lm" for match in matches):
+        _check_tied(source, matches, stored)
+    for match in matches:
+        variable = variables[match.pair.ours]
+        pieces = [
+            from_stored(source.layout, match.pair.ours, clean, source.read(name), match.shape)
+            for clean, name in zip(match.pair.theirs, match.stored, strict=True)
+        ]
+        value = np.concatenate(pieces, axis=-1) if len(pieces) > 1 else pieces[0]
+        if value.shape != tuple(variable.shape):  # Only a table of positions to be extended.
+            value = extended(value, variable.shape[0], extend_positions)
+        variable.assign(value)
+    loaded = [match.pair.ours for match in matches]
+    used = {name for match in matches for name in match.stored}
+    return LoadReport(
+        source=source.origin,
+        loaded=tuple(loaded),
+        missing=tuple(path for path in variables if path not in set(loaded)),
+        unused=tuple(name for name in stored.values() if name not in used),
+    )
+
+
+def class_count(source: TensorSource, config: EncoderConfig) -> int | None:
+    """How many outputs the classifier in a checkpoint has; `None` if there is no classifier."""
+    stored = cleaned(source.layout, source.shapes(), config.num_hidden_layers)
+    for pair in name_pairs(source.layout, 0):
+        if pair.part == "classifier" and pair.shape == "C" and pair.theirs[0] in stored:
+            shape = source.shapes()[stored[pair.theirs[0]]]
+            return shape[0] if len(shape) == 1 else None
+    return None
+
+
+def warn_of_missing(report: LoadReport, architecture: str) -> None:
+    """Warns of the parts of a model that were not loaded, but for a pooler that nothing reads.
+
+    Args:
+        report: what came of loading.
+        architecture: the name that Hugging Face has for such a model.
+    """
+    layers = dict.fromkeys(path.split("/")[0] for path in report.missing)
+    if architecture in WITHOUT_POOLER:
+        layers.pop("pooler", None)
+    if layers:
+        start = "they start" if len(layers) > 1 else "it starts"
+        warnings.warn(
+            f"{report.source} has no weights for {', '.join(layers)}: {start} from random values, "
+            "so train the model before you use it.",
+            stacklevel=3,
+        )
+
+
+def _match(
+    source: TensorSource,
+    config: EncoderConfig,
+    shape_of: Callable[[Pair], tuple | None],
+    extend_positions: str | None,
+) -> tuple[list[_Match], dict[str, str]]:
+    """Finds the pieces of every variable that `shape_of` gives a shape for.
+
+    Returns:
+        What was found, and the stored names by clean ones.
+    """
+    if extend_positions not in (None, *EXTENSIONS):
+        raise ValueError(
+            f"`extend_positions` must be one of {', '.join(EXTENSIONS)}, or None. "
+            f"Received: {extend_positions!r}"
+        )
+    shapes = source.shapes()
+    stored = cleaned(source.layout, shapes, config.num_hidden_layers)
+    matches, missing, wrong, positions = [], [], [], None
+    for pair in name_pairs(source.layout, config.num_hidden_layers):
+        shape = shape_of(pair)
+        if shape is None:
+            continue
+        lacking = [name for name in pair.theirs if name not in stored]
+        if lacking:
+            if pair.part == "encoder" or len(lacking) < len(pair.theirs):
+                missing += lacking
+            if len(missing) > _NAMED:
+                break
+            continue
+        names = tuple(stored[name] for name in pair.theirs)
+        for clean, name in zip(pair.theirs, names, strict=True):
+            expected = stored_shape(source.layout, pair.ours, clean, shape, config)
+            found = tuple(shapes[name])
+            if pair.ours == _POSITIONS and found[1:] == expected[1:] and found[0] < expected[0]:
+                positions = (found[0], expected[0])
+                shape = found
+            elif found != expected:
+                wrong.append(f"{name} has the shape {found}, and the config asks for {expected}")
+        matches.append(_Match(pair, shape, names))
+    if missing:
+        _refuse_missing(source, missing, stored, found_any=bool(matches))
+    if wrong:
+        more = f"; and {len(wrong) - _NAMED} more" if len(wrong) > _NAMED else ""
+        raise ValueError(
+            f"The weights in {source.origin} do not fit the config: {'; '.join(wrong[:_NAMED])}"
+            f"{more}. Nothing was loaded."
+        )
+    if positions and extend_positions is None:
+        raise ValueError(
+            f"The position table in {source.origin} has {positions[0]} rows, and {positions[1]} "
+            f"were asked for: pass `extend_positions={EXTENSIONS[0]!r}` to begin its rows anew "
+            f"after the last one, or `extend_positions={EXTENSIONS[1]!r}` to stretch them; then "
+            "train, as the model has not seen such positions."
+        )
+    return matches, stored
+
+
+def _refuse_missing(source, missing, stored, found_any):
+    examples = ", ".join(missing[:_NAMED]) + (" and more" if len(missing) > _NAMED else "")
+    there = sorted(stored.values())
+    there = ", ".join(there[:_NAMED]) + (", ..." if len(there) > _NAMED else "")
+    if found_any:
+        raise ValueError(
+            f"{source.origin} lacks weights that the config asks for: {examples}. Either the file "
+            "is not whole or the config is not its own. Nothing was loaded."
+        )
+    raise ValueError(
+        f"{source.origin} holds no weight of a BERT encoder ({examples} were looked for). Its "
+        f"weights have names such as: {there or 'none at all'}. Nothing was loaded."
+    )
+
+
+def _check_tied(source, matches, stored):
+    """Refuses a head with a token table of its own, as ours shares the encoder's."""
+    if source.layout != "hugging_face":
+        return
+    copies = [name for name in source.shapes() if name.endswith(TIED_TABLE)]
+    table = next(match for match in matches if match.pair.ours == _TOKENS)
+    for name in copies:
+        if not np.array_equal(source.read(name), source.read(table.stored[0])):
+            raise ValueError(
+                f"In {source.origin} the masked-language-model head has a token table of its own, "
+                f"{name}, and ours shares the encoder's: load the encoder alone, with "
+                "`BertEncoder.from_preset`."
+            )
