@@ -1,4 +1,7 @@
-"""Named architectures: the encoder, the tokenizer's settings, and where the weights live."""
+"""Named architectures: the encoder, the tokenizer's settings, and where the weights live.
+
+`keras_bert_zoo.hub.find_folder` fetches what a name's `hub_id` holds.
+"""
 
 import dataclasses
 from types import MappingProxyType
@@ -11,9 +14,10 @@ class Preset:
     """A named architecture.
 
     Args:
-        config: the encoder.
+        config: the encoder, for fresh weights. Released ones bring their own config file.
         lowercase: whether its vocabulary is uncased.
-        hub_id: owner and name of the released weights on the Hugging Face hub.
+        hub_id: owner and name of the folder of released weights on the Hugging Face hub, which
+            also has the vocabulary.
     """
 
     config: EncoderConfig

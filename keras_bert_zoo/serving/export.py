@@ -1,12 +1,12 @@
 """Writes a SavedModel from a model and named functions, and loads one."""
 
 import os
-import pathlib
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 
 import keras
 import tensorflow as tf
+
+from keras_bert_zoo.folders import replaced_folder
 
 _OURS = {"assets", "assets.extra", "fingerprint.pb", "saved_model.pb", "variables"}
 
@@ -19,7 +19,8 @@ def export_saved_model(
 ) -> None:
     """Writes a SavedModel, whole or not at all.
 
-    It is written beside `path` and then renamed, so a failure leaves what was there before.
+    It is written beside `path` and then renamed, so a failure leaves what was there before
+    (`keras_bert_zoo.folders.replaced_folder`).
 
     Args:
         model: the model whose variables the functions use.
@@ -29,48 +30,21 @@ def export_saved_model(
         assets: by file name, the lines of a text file for the folder's `assets/`.
 
     Raises:
-        ValueError: if `path` is a file, or a folder with anything but a SavedModel in it.
+        BlockingIOError: if another process is writing the same folder.
+        OSError: if nothing can be written there.
+        ValueError: if `path` is a URL, a file, a folder with anything but a SavedModel in it, a
+            mount point, or the working directory.
     """
-    if "://" in os.fspath(path):
-        raise ValueError(f"An export is written to a local folder, and {path} is a URL.")
-    path = pathlib.Path(path).resolve()
-    if path.exists() and not path.is_dir():
-        raise ValueError(f"An export is a folder, and {path} is a file.")
-    others = sorted({p.name for p in path.iterdir()} - _OURS) if path.is_dir() else []
-    if others:
-        raise ValueError(
-            f"The folder {path} holds what is no part of a SavedModel ({', '.join(others)}): name "
-            "a new folder."
-        )
-    partial, previous = (path.with_name(f".{path.name}.{end}") for end in ("partial", "previous"))
-    if previous.exists() and not path.exists():
-        previous.rename(path)  # An export was killed between its two renames.
-    for leftover in (partial, previous):
-        shutil.rmtree(leftover, ignore_errors=True)
-    partial.parent.mkdir(parents=True, exist_ok=True)
-    try:
+    with replaced_folder(path, _OURS, "a SavedModel") as folder:
         archive = keras.export.ExportArchive()
         archive.track(model)
         for name, (function, specs) in signatures.items():
             archive.add_endpoint(name, function, input_signature=list(specs))
-        archive.write_out(str(partial), verbose=False)
-        (partial / "assets").mkdir(exist_ok=True)
+        archive.write_out(str(folder), verbose=False)
+        (folder / "assets").mkdir(exist_ok=True)
         for name, lines in (assets or {}).items():
             text = "".join(f"{line}\n" for line in lines)
-            (partial / "assets" / name).write_text(text, encoding="utf-8", newline="\n")
-        # The old model is out of the way for an instant only, and comes back if the new one
-        # cannot take its place.
-        if path.exists():
-            path.rename(previous)
-        try:
-            partial.rename(path)
-        except OSError:
-            if previous.exists():
-                previous.rename(path)
-            raise
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-        shutil.rmtree(previous, ignore_errors=True)
+            (folder / "assets" / name).write_text(text, encoding="utf-8", newline="\n")
 
 
 def load_saved_model(path: str | os.PathLike):
