@@ -42,6 +42,10 @@ PAIRS = (
     ("masked_lm_bias/bias", "cls.predictions.bias"),
     ("next_sentence_logits/kernel", "cls.seq_relationship.weight"),
     ("next_sentence_logits/bias", "cls.seq_relationship.bias"),
+    ("logits/kernel", "classifier.weight"),
+    ("logits/bias", "classifier.bias"),
+    ("span_logits/kernel", "qa_outputs.weight"),
+    ("span_logits/bias", "qa_outputs.bias"),
 )
 
 

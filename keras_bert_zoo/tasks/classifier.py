@@ -7,10 +7,10 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_zoo.encoders.transformer import TransformerEncoder, encoder_inputs
-from keras_bert_zoo.layers.dropout import Dropout
 from keras_bert_zoo.tasks.base import Task
+from keras_bert_zoo.tasks.heads import dense_head, example_weights, given_losses
+from keras_bert_zoo.tasks.labels import assertions, checked_labels, refuse_loss_name
 from keras_bert_zoo.tasks.step import same_class, weighed
-from keras_bert_zoo.text.layer import check_encodable
 from keras_bert_zoo.text.preprocessor import TextPreprocessor
 
 
@@ -45,6 +45,13 @@ class TextClassifier(Task):
     ```
     """
 
+    architecture = "BertForSequenceClassification"
+    # What a subclass with another kind of label sets.
+    head_name = "logits"
+    score_name = "accuracy"
+    fewest_labels = 2
+    loss_example = "SparseCategoricalCrossentropy"
+
     def __init__(
         self,
         encoder: TransformerEncoder,
@@ -54,54 +61,30 @@ class TextClassifier(Task):
         **kwargs,
     ):
         if labels is not None:
-            labels = [labels] if isinstance(labels, str) else list(labels)
-            for label in labels:
-                if not isinstance(label, str):
-                    raise ValueError(
-                        f"Labels are names, as strings, and one is {label!r}. In data a number "
-                        "means a name's place in this list."
-                    )
-                check_encodable(label, f"The label {label!r}")
-                if label.splitlines() != [label]:
-                    raise ValueError(f"A label is one line of text. Received: {label!r}")
-            if len(labels) < 2:
-                raise ValueError(
-                    f"A classifier needs at least two labels. Received: {labels}. For regression "
-                    "leave `labels` out."
-                )
-            twice = sorted({label for label in labels if labels.count(label) > 1})
-            if twice:
-                raise ValueError(f"Each label must stand once. Twice or more: {', '.join(twice)}")
+            advice = " For regression leave `labels` out." if self.fewest_labels > 1 else ""
+            labels = checked_labels(labels, self.fewest_labels, advice)
         inputs = encoder_inputs(encoder.sequence_length)
-        pooled = encoder(inputs)["pooled_output"]
-        pooled = Dropout(dropout, name="head_dropout", dtype=pooled.dtype)(pooled)
-        # Logits and loss are float32 under any policy.
-        outputs = keras.layers.Dense(
+        outputs = dense_head(
+            encoder,
+            encoder(inputs)["pooled_output"],
             len(labels) if labels else 1,
-            kernel_initializer=keras.initializers.TruncatedNormal(
-                stddev=encoder.config.initializer_range
-            ),
-            dtype="float32",
-            name="logits",
-        )(pooled)
+            dropout,
+            name=self.head_name,
+        )
         super().__init__(
             encoder,
             preprocessor,
             inputs,
             outputs,
-            score_names=("accuracy" if labels else "mean_absolute_error",),
+            score_names=(self.score_name if labels else "mean_absolute_error",),
             **kwargs,
         )
         self.labels = labels
         self.dropout_rate = dropout
 
     def compile(self, optimizer="adam", clip_norm=None, loss=None, **kwargs):
-        if isinstance(loss, str) and self.labels is not None:
-            raise ValueError(
-                f"The loss {loss!r}, by its name, takes probabilities, and a classifier gives "
-                "logits: pass an object, such as "
-                "keras.losses.SparseCategoricalCrossentropy(from_logits=True)."
-            )
+        if self.labels is not None:
+            refuse_loss_name(loss, self.loss_example)
         super().compile(optimizer, clip_norm, loss, **kwargs)
 
     compile.__doc__ = Task.compile.__doc__
@@ -109,18 +92,17 @@ class TextClassifier(Task):
     def loss_terms(self, x, y, outputs, sample_weight):
         y = self._column(y)
         if self.loss_function is not None:
-            call = getattr(self.loss_function, "call", self.loss_function)
-            losses = tf.reshape(tf.cast(call(y[:, None], outputs), tf.float32), [-1])
+            losses = tf.reshape(given_losses(self.loss_function, y[:, None], outputs), [-1])
         elif self.labels is None:
             losses = tf.square(outputs[:, 0] - y)
         else:
             losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=outputs)
-        return {"loss": weighed(losses, _weights(y, sample_weight))}
+        return {"loss": weighed(losses, example_weights(y, sample_weight))}
 
     def score_terms(self, x, y, outputs, sample_weight):
         y = self._column(y)
         values = tf.abs(outputs[:, 0] - y) if self.labels is None else same_class(outputs, y)
-        return {self.score_names[0]: weighed(values, _weights(y, sample_weight))}
+        return {self.score_names[0]: weighed(values, example_weights(y, sample_weight))}
 
     def _column(self, y):
         """Labels (B,) or (B, 1) as int32 or, for regression, float32 (B,)."""
@@ -140,15 +122,11 @@ class TextClassifier(Task):
         else:
             number = tf.cast(y, tf.int64)
             known = (tf.cast(number, y.dtype) == y) & (number >= 0) & (number < len(self.labels))
-        check = tf.Assert(
-            tf.reduce_all(known),
-            [
-                f"Labels must be among {', '.join(self.labels)}, or numbers from 0 to "
-                f"{len(self.labels) - 1}. Received:",
-                tf.boolean_mask(y, ~known),
-            ],
+        message = (
+            f"Labels must be among {', '.join(self.labels)}, or numbers from 0 to "
+            f"{len(self.labels) - 1}. Received:"
         )
-        with tf.control_dependencies([check] if check is not None else []):
+        with tf.control_dependencies(assertions(known, message, y)):
             return tf.cast(number, tf.int32)
 
     def check_labels(self, y=None):
@@ -213,9 +191,3 @@ class TextClassifier(Task):
 
     def get_config(self):
         return super().get_config() | {"labels": self.labels, "dropout": self.dropout_rate}
-
-
-def _weights(y, sample_weight):
-    if sample_weight is None:
-        return tf.ones([tf.shape(y)[0]], tf.float32)
-    return tf.cast(tf.reshape(sample_weight, [-1]), tf.float32)

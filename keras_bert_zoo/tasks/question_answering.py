@@ -1,0 +1,208 @@
+"""Finding the answer to a question in a text."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_bert_zoo.encoders.transformer import TransformerEncoder, encoder_inputs
+from keras_bert_zoo.tasks.base import Task
+from keras_bert_zoo.tasks.columns import ReadsColumns
+from keras_bert_zoo.tasks.heads import (
+    dense_head,
+    example_weights,
+    masked_logits,
+    pad_rows,
+    word_places,
+)
+from keras_bert_zoo.tasks.inputs import holds_text
+from keras_bert_zoo.tasks.labels import assertions
+from keras_bert_zoo.tasks.step import same_class, weighed
+from keras_bert_zoo.text.preprocessor import TextPreprocessor
+
+TARGETS = ("start_positions", "end_positions")
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_zoo")
+class QuestionAnswering(ReadsColumns, Task):
+    """Says where in a text the answer to a question starts and ends (1810.04805, section 4.2).
+
+    `W sequence_output + b` at every place, two numbers, without dropout. Inputs are pairs of a
+    question and the text. Outputs are a dict of `start_logits` and `end_logits`, float32 (B, L),
+    which are raw at padding too.
+
+    Targets are a dict of `start_positions` and `end_positions`, int (B,): the places, among the
+    tokens of the row, of the answer's first and last token; 0, that of `[CLS]`, for a question
+    without an answer. An example with a negative one takes no part. The loss is the mean of the
+    two cross-entropies, each over all real tokens; the score, `exact_span`, the share of examples
+    with both places right. Since places are those of tokens, training takes ids.
+
+    An exported model returns `start`, `end`, int32 (B,), and `score`, float32 (B,), of the span in
+    the text with the largest sum of its two logits; `null_score`, the same sum at `[CLS]`; and the
+    logits. A row without a second text has the span of `[CLS]`.
+
+    Args:
+        encoder: the encoder.
+        preprocessor: a `TextPreprocessor`, for `predict` and `export`; `None` if ids will be fed.
+        max_answer_tokens: most tokens of a span that an exported model answers with.
+
+    Example:
+
+    ```python
+    task = kbz.QuestionAnswering(encoder, preprocessor=preprocessor)
+    task.compile(kbz.adamw(3e-5, total_steps=300, warmup_steps=30), clip_norm=1.0)
+    ids = preprocessor((["what is fine ?"], ["tea is fine ."]))
+    task.fit(ids, {"start_positions": np.array([6]), "end_positions": np.array([6])})
+    int(task.answer(ids)["start"][0])
+    ```
+    """
+
+    architecture = "BertForQuestionAnswering"
+
+    def __init__(
+        self,
+        encoder: TransformerEncoder,
+        preprocessor: TextPreprocessor | None = None,
+        max_answer_tokens: int = 30,
+        **kwargs,
+    ):
+        if not isinstance(max_answer_tokens, int) or max_answer_tokens < 1:
+            raise ValueError(
+                f"`max_answer_tokens` must be a whole number from 1. Received: {max_answer_tokens}"
+            )
+        inputs = encoder_inputs(encoder.sequence_length)
+        vectors = encoder(inputs)["sequence_output"]
+        logits = dense_head(encoder, vectors, 2, name="span_logits")
+        super().__init__(
+            encoder,
+            preprocessor,
+            inputs,
+            {"start_logits": logits[:, :, 0], "end_logits": logits[:, :, 1]},
+            score_names=("exact_span",),
+            **({"pair": True} | kwargs),
+        )
+        self.max_answer_tokens = max_answer_tokens
+
+    def compile(self, optimizer="adam", clip_norm=None, loss=None, **kwargs):
+        if loss is not None:
+            raise ValueError(
+                f"The loss of {type(self).__name__} is that of two places and cannot be replaced. "
+                f"Received: loss={loss!r}"
+            )
+        super().compile(optimizer, clip_norm, **kwargs)
+
+    compile.__doc__ = Task.compile.__doc__
+
+    def loss_terms(self, x, y, outputs, sample_weight):
+        (starts, ends), weights = self._places(x, y, sample_weight)
+        losses = [
+            tf.nn.sparse_softmax_cross_entropy_with_logits(labels=places, logits=logits)
+            for places, logits in zip((starts, ends), _visible(x, outputs), strict=True)
+        ]
+        return {"loss": weighed((losses[0] + losses[1]) / 2, weights)}
+
+    def score_terms(self, x, y, outputs, sample_weight):
+        (starts, ends), weights = self._places(x, y, sample_weight)
+        start_logits, end_logits = _visible(x, outputs)
+        hits = same_class(start_logits, starts) * same_class(end_logits, ends)
+        return {"exact_span": weighed(hits, weights)}
+
+    def _places(self, x, y, sample_weight):
+        """The two columns of places, int32 (B,), 0 where there is none; and weights (B,)."""
+        self._check_targets(y)
+        columns = [tf.cast(tf.reshape(y[name], [-1]), tf.int32) for name in TARGETS]
+        takes_part = (columns[0] >= 0) & (columns[1] >= 0)
+        places = tf.range(tf.shape(x["padding_mask"])[1])
+        checks = []
+        for name, column in zip(TARGETS, columns, strict=True):
+            at_place = (column[:, tf.newaxis] == places) & (x["padding_mask"] > 0)
+            known = tf.reduce_any(at_place, axis=-1) | ~takes_part
+            # A cross-entropy elsewhere would be some 1e9, or NaN.
+            message = f"`{name}` must lie among the row's tokens, or be negative. Received:"
+            checks += assertions(known, message, column)
+        with tf.control_dependencies(checks):
+            columns = [tf.where(takes_part, column, 0) for column in columns]
+        weights = tf.cast(takes_part, tf.float32)
+        return columns, weights * example_weights(weights, sample_weight)
+
+    def _check_targets(self, y):
+        if not isinstance(y, dict) or not set(TARGETS) <= set(y):
+            raise ValueError(
+                f"{self.name} is trained on ids with a dict of `start_positions` and "
+                f"`end_positions` as targets. Received targets: {y!r:.200}"
+            )
+
+    def read_columns(self, x, y=None):
+        if y is not None:
+            self._check_targets(y)
+            y = {name: np.asarray(y[name]) for name in TARGETS}
+        return x, y
+
+    def check_labels(self, y=None):
+        for name, column in (y or {}).items():
+            if column.dtype.kind not in "iu" or column.shape not in [(n := len(column),), (n, 1)]:
+                raise ValueError(
+                    f"`{name}` must be one whole number an example. Received: {column.dtype} of "
+                    f"{column.shape}"
+                )
+
+    def _is_raw(self, x, y=None):
+        raw = super()._is_raw(x, y)
+        if raw and y is not None:
+            raise ValueError(
+                f"{self.name} is trained on ids, since the places of answers are those of tokens, "
+                "and texts were given: pass `task.preprocessor((questions, texts))`."
+            )
+        return raw
+
+    def prepare_batch(self, x, y=None, sample_weight=None):
+        if holds_text(x):
+            # Outputs are as long as the rows, and those of all batches have to be of one length.
+            length = self.preprocessor.sequence_length
+            x = pad_rows(self.preprocessor(x), length, self.tokenizer.pad_id)
+        return super().prepare_batch(x, y, sample_weight)
+
+    def answer(self, ids):
+        outputs = self(ids, training=False)
+        logits = outputs["start_logits"], outputs["end_logits"]
+        in_text = word_places(ids) & (ids["segment_ids"] == 1)
+        start, end, score = best_spans(*logits, in_text, self.max_answer_tokens)
+        null_score = logits[0][:, 0] + logits[1][:, 0]
+        return {"start": start, "end": end, "score": score, "null_score": null_score, **outputs}
+
+    def get_config(self):
+        return super().get_config() | {"max_answer_tokens": self.max_answer_tokens}
+
+
+def best_spans(start_logits, end_logits, allowed, max_tokens: int):
+    """Finds the span of each row whose logits, of its first and its last token, sum up highest.
+
+    Args:
+        start_logits, end_logits: float32 (B, L).
+        allowed: bool (B, L): where a span may start and end.
+        max_tokens: most tokens of a span.
+
+    Returns:
+        `(start, end, score)`: int32 (B,), int32 (B,), float32 (B,). A row in which nothing is
+        allowed has the span of its first place.
+    """
+    batch, length = tf.unstack(tf.shape(start_logits))
+    starts = tf.where(allowed, start_logits, -np.inf)
+    ends = tf.where(allowed, end_logits, -np.inf)
+    # By start and further tokens: a band of the square of all spans.
+    ends = tf.pad(ends, [[0, 0], [0, max_tokens - 1]], constant_values=-np.inf)
+    reach = tf.range(length)[:, tf.newaxis] + tf.range(max_tokens)
+    sums = starts[:, :, tf.newaxis] + tf.gather(ends, reach, axis=1)
+    sums = tf.reshape(sums, [batch, length * max_tokens])
+    best = tf.argmax(sums, axis=1, output_type=tf.int32)
+    found = tf.reduce_any(allowed, axis=1)
+    return (
+        tf.where(found, best // max_tokens, 0),
+        tf.where(found, best // max_tokens + best % max_tokens, 0),
+        tf.where(found, tf.reduce_max(sums, axis=1), start_logits[:, 0] + end_logits[:, 0]),
+    )
+
+
+def _visible(x, outputs):
+    """The two rows of logits, hidden at padding."""
+    real = x["padding_mask"] > 0
+    return [masked_logits(outputs[name], real) for name in ("start_logits", "end_logits")]
