@@ -5,6 +5,7 @@ Written from the rules of google-research/bert (Devlin et al. 2019) and the runn
 """
 
 import functools
+import itertools
 import unicodedata
 from typing import NamedTuple
 
@@ -28,6 +29,17 @@ CODE_POINTS = [
     or code_point & 0xFFFE == 0xFFFE
 ]
 CONTEXTS = ["{}", "a{}b", "x {}. {}"]
+
+# Every setting of the three switches, and those that google-research/bert does not have.
+SWITCHES = [
+    dict(zip(("lowercase", "strip_accents", "split_ideographs"), values, strict=True))
+    for values in itertools.product([True, False], repeat=3)
+]
+OTHER_SWITCHES = [x for x in SWITCHES if list(x.values()) not in ([True] * 3, [False, False, True])]
+
+
+def switch_id(switches):
+    return "-".join(name for name, is_on in switches.items() if is_on) or "none"
 
 
 class Token(NamedTuple):
@@ -62,33 +74,36 @@ def is_punctuation(character):
 
 
 @functools.cache
-def normalise(word, lowercase):
+def normalise(word, lowercase, strip_accents=None):
     """A white-space word as the vocabulary writes it."""
-    if not lowercase:
-        return word
-    decomposed = unicodedata.normalize("NFD", word.lower())
-    return "".join(c for c in decomposed if unicodedata.category(c) != "Mn")
+    if lowercase:
+        word = word.lower()
+    if lowercase if strip_accents is None else strip_accents:
+        decomposed = unicodedata.normalize("NFD", word)
+        word = "".join(c for c in decomposed if unicodedata.category(c) != "Mn")
+    return word
 
 
-def white_space_words(text):
+def white_space_words(text, split_ideographs=True):
     """Lists of (character, place), without deleted characters, ideographs by themselves."""
     words = [[]]
     for place, character in enumerate(text):
         if is_white(character):
             words.append([])
-        elif is_ideograph(character):
+        elif split_ideographs and is_ideograph(character):
             words += [[(character, place)], []]
         elif not is_deleted(character):
             words[-1].append((character, place))
     return [word for word in words if word]
 
 
-def normal_words(text, lowercase):
+def normal_words(text, lowercase, strip_accents=None, split_ideographs=True):
     """Lists of (normalised character, place of the character it comes from)."""
     words = []
-    for word in white_space_words(text):
-        normal = normalise("".join(character for character, _ in word), lowercase)
-        places = [place for c, place in word for _ in normalise(c, lowercase)]
+    switches = lowercase, strip_accents
+    for word in white_space_words(text, split_ideographs):
+        normal = normalise("".join(character for character, _ in word), *switches)
+        places = [place for c, place in word for _ in normalise(c, *switches)]
         assert len(normal) == len(places)
         current = []
         for character, place in zip(normal, places, strict=True):
@@ -99,6 +114,12 @@ def normal_words(text, lowercase):
                 current.append((character, place))
         words.append(current)
     return [word for word in words if word]
+
+
+def letters(characters, lowercase, strip_accents=None):
+    """What normalising leaves of characters: as tokens, they leave no difference hidden."""
+    normal = {c for character in characters for c in normalise(character, lowercase, strip_accents)}
+    return sorted((normal | {"ς"}) - {"\n", "\r"})
 
 
 @functools.cache
@@ -120,15 +141,24 @@ def _cut(word, has, limit):
 
 
 class ReferenceTokenizer:
-    def __init__(self, vocabulary, lowercase=True, limit=100, unknown="[UNK]"):
+    def __init__(
+        self,
+        vocabulary,
+        lowercase=True,
+        limit=100,
+        unknown="[UNK]",
+        strip_accents=None,
+        split_ideographs=True,
+    ):
         self.ids = {token: number for number, token in enumerate(vocabulary)}
         self.lowercase, self.limit, self.unknown = lowercase, limit, unknown
+        self._switches = lowercase, strip_accents, split_ideographs
         self._has = self.ids.__contains__
 
     def tokens(self, text):
         """The tokens of a text with their spans."""
         tokens = []
-        for word in normal_words(text, self.lowercase):
+        for word in normal_words(text, *self._switches):
             pieces = _cut("".join(character for character, _ in word), self._has, self.limit)
             for piece, start, end in pieces or [(self.unknown, 0, len(word))]:
                 last = word[end - 1][1] + 1
@@ -140,7 +170,7 @@ class ReferenceTokenizer:
     def __call__(self, text):
         """The token ids of a text."""
         ids = []
-        for word in normal_words(text, self.lowercase):
+        for word in normal_words(text, *self._switches):
             pieces = _cut("".join(character for character, _ in word), self._has, self.limit)
             ids += [self.ids[piece] for piece, *_ in pieces or [(self.unknown,)]]
         return ids
@@ -148,4 +178,4 @@ class ReferenceTokenizer:
     def _is_dropped_mark(self, character):
         if is_deleted(character) or is_white(character):
             return False
-        return not normalise(character, self.lowercase)
+        return not normalise(character, *self._switches[:2])

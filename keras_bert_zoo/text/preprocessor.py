@@ -1,10 +1,15 @@
 """Strings to the inputs of an encoder: the tokenizer and the packing as one layer."""
 
+import os
+
 import keras
 import tensorflow as tf
 
 from keras_bert_zoo.text.layer import TextLayer, as_strings
 from keras_bert_zoo.text.packing import Packer, check_sequence_length, packed_spec
+from keras_bert_zoo.text.wordpiece import WordPieceTokenizer
+
+_USUAL_LENGTH = 128
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_zoo")
@@ -35,6 +40,37 @@ class TextPreprocessor(TextLayer):
         self.tokenizer = tokenizer
         self.sequence_length = int(sequence_length)
         self.padding = padding
+
+    @classmethod
+    def from_preset(
+        cls,
+        preset: str | os.PathLike,
+        sequence_length: int | None = None,
+        lowercase: bool | None = None,
+        padding: str = "max_length",
+        **kwargs,
+    ) -> "TextPreprocessor":
+        """Makes the preprocessor of a model's folder, with its `WordPieceTokenizer`.
+
+        Args:
+            preset, lowercase, **kwargs: as `WordPieceTokenizer.from_preset` takes them.
+            sequence_length: most tokens of an example; by default 128, or what the model takes
+                if that is less.
+            padding: as for the constructor.
+
+        Raises:
+            ValueError: as `WordPieceTokenizer.from_preset`, or if the model takes no inputs of
+                that length.
+        """
+        tokenizer, longest = WordPieceTokenizer.with_length_from_preset(preset, lowercase, **kwargs)
+        if sequence_length is None:
+            sequence_length = _USUAL_LENGTH if longest is None else min(_USUAL_LENGTH, longest)
+        elif longest is not None and sequence_length > longest:
+            raise ValueError(
+                f"The model {os.fspath(preset)!r} takes at most {longest} tokens "
+                f"(`model_max_length`), received sequence_length={sequence_length}."
+            )
+        return cls(tokenizer, sequence_length, padding)
 
     def convert_inputs(self, inputs):
         """Texts as a string tensor; pairs as a dict of two, `text_a` and `text_b`."""

@@ -60,6 +60,7 @@ class WordSplitter:
 
     def __init__(self, table: UnicodeTable, special_tokens: tuple[str, ...] = ()):
         self._lowercase = table.lowercase
+        self._strip_accents = table.strip_accents
         self._special_tokens = special_tokens
         self._stage1 = tf.constant(table.stage1)
         self._stage2 = tf.constant(table.stage2)
@@ -132,7 +133,7 @@ class WordSplitter:
             0,
         )
         starts = _positions(starts)
-        if self._lowercase:
+        if self._strip_accents:
             normal = self._put_in_canonical_order(normal, sources, stretch, flags)
         splits = tf.concat([starts, [size]], 0)
         strings = tf.strings.unicode_encode(

@@ -1,9 +1,10 @@
 """BERT's text rules as a table over all Unicode code points.
 
 Cleaning, lower-casing, accent stripping and splitting (google-research/bert, tokenization.py) look
-at one code point at a time but for two rules, which the table feeds: the final sigma, and the
-canonical order of combining characters. The table is made with the running Python's `unicodedata`
-and travels with a saved tokenizer, so that a model never changes with the Python that runs it.
+at one code point at a time but for two rules, which the table feeds: the final sigma where it
+lower-cases, and the canonical order of combining characters where it strips accents. The table is
+made with the running Python's `unicodedata` and travels with a saved tokenizer, so that a model
+never changes with the Python that runs it.
 """
 
 import dataclasses
@@ -47,7 +48,9 @@ class UnicodeTable:
 
     Attributes:
         unicode_version: the version of the Unicode data it was made from.
-        lowercase: whether it lower-cases and drops accents.
+        lowercase: whether it lower-cases.
+        strip_accents: whether it decomposes (NFD) and drops combining marks.
+        split_ideographs: whether an ideograph is a word by itself.
         stage1: int32 (blocks,), where a block's entries begin in `stage2`.
         stage2: int32, entry numbers.
         flags: int32 (entries,), the bits named above.
@@ -59,6 +62,8 @@ class UnicodeTable:
 
     unicode_version: str
     lowercase: bool
+    strip_accents: bool
+    split_ideographs: bool
     stage1: np.ndarray
     stage2: np.ndarray
     flags: np.ndarray
@@ -76,24 +81,38 @@ class UnicodeTable:
     def load(cls, path: str | os.PathLike) -> "UnicodeTable":
         """Reads a table that `save` wrote."""
         with np.load(path, allow_pickle=False) as fields:
-            values = {field.name: fields[field.name] for field in dataclasses.fields(cls)}
+            # At first there was one switch for both, and none for ideographs.
+            older = {"strip_accents": fields["lowercase"], "split_ideographs": True}
+            names = [field.name for field in dataclasses.fields(cls)]
+            values = {name: fields[name] if name in fields else older[name] for name in names}
         values["unicode_version"] = str(values["unicode_version"])
-        values["lowercase"] = bool(values["lowercase"])
+        for name in ("lowercase", "strip_accents", "split_ideographs"):
+            values[name] = bool(values[name])
         return cls(**values)
 
 
-@functools.lru_cache(maxsize=2)
-def build_unicode_table(lowercase: bool) -> UnicodeTable:
+def build_unicode_table(
+    lowercase: bool, strip_accents: bool | None = None, split_ideographs: bool = True
+) -> UnicodeTable:
     """Computes the table from the running Python's `unicodedata`, in well under a second.
 
     Args:
-        lowercase: whether to lower-case, decompose (NFD) and drop combining marks.
+        lowercase: whether to lower-case, as `str.lower` does.
+        strip_accents: whether to decompose (NFD) and drop combining marks (category Mn); `None`
+            means as `lowercase`, which is google-research/bert.
+        split_ideographs: whether each CJK ideograph is a word by itself.
     """
+    strip_accents = lowercase if strip_accents is None else strip_accents
+    return _build(bool(lowercase), bool(strip_accents), bool(split_ideographs))
+
+
+@functools.lru_cache(maxsize=4)
+def _build(lowercase: bool, strip_accents: bool, split_ideographs: bool) -> UnicodeTable:
     entry_of = {(0, (0,)): 0}  # (flags, expansion) -> number; entry 0 keeps a character as it is.
     entries = np.zeros(SPECIAL_BASE + (1 << BLOCK_BITS), np.int32)
     apart = entry_of.setdefault((APART, (0,)), len(entry_of))
     entries[SPECIAL_BASE:] = apart
-    for first, last in _IDEOGRAPHS:
+    for first, last in _IDEOGRAPHS if split_ideographs else ():
         entries[first : last + 1] = apart
     entries[0x0A] = entry_of.setdefault((APART, ()), len(entry_of))
 
@@ -103,15 +122,18 @@ def build_unicode_table(lowercase: bool) -> UnicodeTable:
         for character in map(chr, range(SPECIAL_BASE))
         if unicodedata.category(character) not in ("Cn", "Co", "Cs") and character != "\n"
     ]
-    normal_forms, combining = characters, {}
+    # One call over all characters, kept apart by line feeds, is ten times faster than many.
+    normal_forms, combining = "\n".join(characters), {}
     cased = ignorable = frozenset()
     if lowercase:
-        # One call over all characters, kept apart by line feeds, is ten times faster than many.
-        lowered = "\n".join(characters).lower()
-        normal_forms = unicodedata.normalize("NFD", lowered).split("\n")
+        normal_forms = normal_forms.lower()
         cased, ignorable = _sigma_contexts(characters)
-    for character, normal in zip(characters, normal_forms, strict=True):
-        flags, kept = _rule(character, normal, lowercase)
+    if strip_accents:
+        normal_forms = unicodedata.normalize("NFD", normal_forms)
+    for character, normal in zip(characters, normal_forms.split("\n"), strict=True):
+        flags, kept = _rule(character, normal, strip_accents)
+        if split_ideographs and _is_ideograph(character):
+            flags |= APART
         flags |= CASED * (character in cased) | IGNORABLE * (character in ignorable)
         expansion = tuple(2 * (ord(c) - ord(character)) + _is_punctuation(c) for c in kept)
         entries[ord(character)] = entry_of.setdefault((flags, expansion), len(entry_of))
@@ -123,6 +145,8 @@ def build_unicode_table(lowercase: bool) -> UnicodeTable:
     return UnicodeTable(
         unicode_version=unicodedata.unidata_version,
         lowercase=lowercase,
+        strip_accents=strip_accents,
+        split_ideographs=split_ideographs,
         stage1=(block_of.reshape(-1) << BLOCK_BITS).astype(np.int32),
         stage2=blocks.reshape(-1).astype(np.int32),
         flags=(np.array([flags for flags, _ in entry_of]) | counts).astype(np.int32),
@@ -132,18 +156,16 @@ def build_unicode_table(lowercase: bool) -> UnicodeTable:
     )
 
 
-def _rule(character: str, normal: str, lowercase: bool) -> tuple[int, str]:
-    """Flags of one character, but for case, and the characters that are left of it."""
+def _rule(character: str, normal: str, strip_accents: bool) -> tuple[int, str]:
+    """Flags of one character, but for case and ideographs, and what is left of it."""
     category = unicodedata.category(character)
     if character in _WHITE_SPACE or category == "Zs":
         return APART, ""
     if character in _DELETED or category in ("Cc", "Cf"):
         return IGNORABLE, ""
+    if not strip_accents:
+        return 0, normal
     flags = 0
-    if any(first <= ord(character) <= last for first, last in _IDEOGRAPHS):
-        flags |= APART
-    if not lowercase:
-        return flags, normal
     kept = "".join(c for c in normal if unicodedata.category(c) != "Mn")
     dropped = [c for c in normal if unicodedata.category(c) == "Mn"]
     if not kept:
@@ -167,6 +189,10 @@ def _sigma_contexts(characters: list[str]) -> tuple[frozenset, frozenset]:
         c for c, x in zip(characters, between, strict=True) if x[-1] == _FINAL_SIGMA
     )
     return cased, through - cased
+
+
+def _is_ideograph(character: str) -> bool:
+    return any(first <= ord(character) <= last for first, last in _IDEOGRAPHS)
 
 
 def _is_punctuation(character: str) -> bool:

@@ -8,12 +8,14 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import tensorflow as tf
 
+from keras_bert_zoo.text.files import BYTE_ORDER_MARK, read_text_file
+from keras_bert_zoo.text.layer import check_encodable
 from keras_bert_zoo.text.splitting import WordSplitter
 from keras_bert_zoo.text.unicode_table import build_unicode_table
 
+VOCABULARY_FILE = "vocab.txt"
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 CONTINUATION = "##"  # What a token that continues a word starts with.
-_BYTE_ORDER_MARK = "\ufeff"
 _TEXTS_A_BATCH = 4096
 _WORDS_A_LINE = 1000
 
@@ -25,15 +27,9 @@ def read_vocabulary(path: str | os.PathLike) -> list[str]:
     of the first token. Empty lines at the end of the file are no tokens, one in the middle is.
 
     Raises:
-        ValueError: if the file is not UTF-8, is empty, or has a token twice.
+        ValueError: if the file is not UTF-8, is empty, too large, or has a token twice.
     """
-    path = pathlib.Path(path)
-    try:
-        text = path.read_bytes().decode("utf-8").removeprefix(_BYTE_ORDER_MARK)
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{path} is not a text file in UTF-8 ({error}). A vocabulary has one token a line."
-        ) from error
+    text = read_text_file(path, "A vocabulary has one token a line.")
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     while lines and not lines[-1]:
         lines.pop()
@@ -69,8 +65,9 @@ def check_vocabulary(tokens: Sequence[str], required: Sequence[str] = SPECIAL_TO
 
     Raises:
         ValueError: if a required token is missing, a token is there twice or is no string, or a
-            vocabulary file could not hold it (it has a line feed, ends in a carriage return, is an
-            empty string at the end, or starts the file with a byte order mark).
+            vocabulary file could not hold it (it has a line feed or half a surrogate pair, ends in
+            a carriage return, is an empty string at the end, or starts the file with a byte order
+            mark).
     """
     index: dict[str, int] = {}
     for number, token in enumerate(tokens):
@@ -81,19 +78,21 @@ def check_vocabulary(tokens: Sequence[str], required: Sequence[str] = SPECIAL_TO
                 f"The token {token!r} is there twice, with ids {index[token]} and {number}."
             )
         index[token] = number
+        check_encodable(token, f"Token {number}")
         if "\n" in token or token.endswith("\r"):
             raise ValueError(f"Token {number}, {token!r}, has a line end in it.")
     missing = [token for token in required if token not in index]
     if missing:
         raise ValueError(
             f"The vocabulary of {len(index)} tokens lacks {', '.join(missing)}. "
-            f"It must hold {', '.join(required)}."
+            f"It must hold {', '.join(required)}; other names are given as cls_token=, mask_token= "
+            "and so on."
         )
     if not index:
         raise ValueError("The vocabulary is empty.")
-    if not tokens[-1] or tokens[0].startswith(_BYTE_ORDER_MARK):
+    if not tokens[-1] or tokens[0].startswith(BYTE_ORDER_MARK):
         raise ValueError(
-            f"A vocabulary file can neither start with {_BYTE_ORDER_MARK!r} nor end with an empty "
+            f"A vocabulary file can neither start with {BYTE_ORDER_MARK!r} nor end with an empty "
             f"token; the first token is {tokens[0]!r}, the last {tokens[-1]!r}."
         )
 

@@ -5,21 +5,23 @@ from collections.abc import Mapping, Sequence, Set
 from typing import NamedTuple
 
 import keras
-import numpy as np
 import tensorflow as tf
 
-from keras_bert_zoo.text.layer import TextLayer
+from keras_bert_zoo.hub import find_folder
+from keras_bert_zoo.text.lookups import TokenLookups
 from keras_bert_zoo.text.pieces import WordPieces
 from keras_bert_zoo.text.splitting import rows_of
+from keras_bert_zoo.text.tokenizer_files import read_tokenizer_files
 from keras_bert_zoo.text.unicode_table import UnicodeTable, build_unicode_table
 from keras_bert_zoo.text.vocabulary import (
     CONTINUATION,
+    VOCABULARY_FILE,
     check_vocabulary,
     read_vocabulary,
     write_vocabulary,
 )
 
-_VOCABULARY_FILE, _TABLE_FILE = "vocab.txt", "unicode_table.npz"
+_TABLE_FILE = "unicode_table.npz"
 
 
 class TokenSpans(NamedTuple):
@@ -37,7 +39,7 @@ class TokenSpans(NamedTuple):
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_zoo")
-class WordPieceTokenizer(TextLayer):
+class WordPieceTokenizer(TokenLookups):
     """Turns texts into token ids by the rules of google-research/bert.
 
     The text is cleaned, split at white space, ideographs and punctuation, lower-cased and stripped
@@ -48,16 +50,22 @@ class WordPieceTokenizer(TextLayer):
 
     Args:
         vocabulary: path of a vocabulary file, or the tokens in the order of their ids. It must
-            hold `[PAD]`, `[CLS]`, `[SEP]`, `[MASK]` and the unknown token. Without one, the layer
-            can be wired into a model, and gets it when the model's file is loaded.
+            hold the five special tokens. Without one, the layer can be wired into a model, and
+            gets it when the model's file is loaded.
         lowercase: whether the vocabulary is of an uncased model.
         max_characters_per_word: a word of more normalised characters is unknown.
         special_tokens_in_text: whether a special token written in the text, like `[MASK]`, is that
             token. By default it is text like any other.
         unknown_token: the token of words that cannot be cut.
+        strip_accents: whether to decompose words (NFD) and drop combining marks; `None` means as
+            `lowercase`.
+        split_ideographs: whether each CJK ideograph is a word by itself (`tokenize_chinese_chars`
+            of Hugging Face).
+        cls_token, sep_token, pad_token, mask_token: the other special tokens.
 
     Raises:
-        ValueError: if the vocabulary lacks a special token or has a token twice.
+        ValueError: if the vocabulary lacks a special token or has a token twice, or two special
+            tokens are the same.
     """
 
     def __init__(
@@ -67,9 +75,15 @@ class WordPieceTokenizer(TextLayer):
         max_characters_per_word: int = 100,
         special_tokens_in_text: bool = False,
         unknown_token: str = "[UNK]",
+        strip_accents: bool | None = None,
+        split_ideographs: bool = True,
+        cls_token: str = "[CLS]",
+        sep_token: str = "[SEP]",
+        pad_token: str = "[PAD]",
+        mask_token: str = "[MASK]",
         **kwargs,
     ):
-        super().__init__(**kwargs)
+        super().__init__(pad_token, unknown_token, cls_token, sep_token, mask_token, **kwargs)
         if max_characters_per_word < 1:
             raise ValueError(
                 f"max_characters_per_word must be at least 1, received {max_characters_per_word}."
@@ -77,7 +91,8 @@ class WordPieceTokenizer(TextLayer):
         self.lowercase = bool(lowercase)
         self.max_characters_per_word = int(max_characters_per_word)
         self.special_tokens_in_text = bool(special_tokens_in_text)
-        self.unknown_token = unknown_token
+        self.strip_accents = None if strip_accents is None else bool(strip_accents)
+        self.split_ideographs = bool(split_ideographs)
         self._pieces: WordPieces | None = None
         if vocabulary is not None:
             if isinstance(vocabulary, (str, os.PathLike)):
@@ -87,7 +102,45 @@ class WordPieceTokenizer(TextLayer):
                     "vocabulary must be a path, or the tokens in the order of their ids, received "
                     f"a {type(vocabulary).__name__}, whose order is not that: sort it by id."
                 )
-            self._set(list(vocabulary), build_unicode_table(self.lowercase))
+            table = build_unicode_table(self.lowercase, self.strip_accents, self.split_ideographs)
+            self._set(list(vocabulary), table)
+
+    @classmethod
+    def from_preset(
+        cls, preset: str | os.PathLike, lowercase: bool | None = None, **kwargs
+    ) -> "WordPieceTokenizer":
+        """Makes the tokenizer of a model's folder from its `vocab.txt` or `tokenizer.json`.
+
+        Args:
+            preset: a folder in Google's or Hugging Face's layout, or what else
+                `keras_bert_zoo.hub.find_folder` takes.
+            lowercase: whether the model is uncased; by default as the folder says, see
+                `read_tokenizer_files`.
+            **kwargs: as the constructor takes them, in place of the folder's settings.
+
+        Raises:
+            ValueError: if there is no such folder, or no tokenizer in it that can be read.
+
+        Warns:
+            UserWarning: if the folder contradicts `lowercase`, or itself.
+        """
+        return cls.with_length_from_preset(preset, lowercase, **kwargs)[0]
+
+    @classmethod
+    def with_length_from_preset(
+        cls, preset: str | os.PathLike, lowercase: bool | None = None, **kwargs
+    ) -> tuple["WordPieceTokenizer", int | None]:
+        """As `from_preset`, with the longest input of the model in tokens, if the folder tells."""
+        folder = find_folder(preset, load_weights=False)
+        settings = read_tokenizer_files(folder, lowercase)
+        if settings is None:
+            others = ", ".join(sorted(os.listdir(folder))[:10]) or "nothing"
+            raise ValueError(f"{folder} has no vocab.txt and no tokenizer.json. There is: {others}")
+        try:
+            tokenizer = cls(settings.vocabulary, **{**settings.arguments, **kwargs})
+        except ValueError as error:
+            raise ValueError(f"{folder}: {error}") from error
+        return tokenizer, settings.model_max_length
 
     def call(self, texts):
         """Tokenizes texts.
@@ -164,72 +217,6 @@ class WordPieceTokenizer(TextLayer):
         tokenizer._set(self.vocabulary, self._loaded().table)
         return tokenizer
 
-    @property
-    def has_vocabulary(self) -> bool:
-        """Whether the vocabulary is there; not yet so while a saved model is being rebuilt."""
-        return self._pieces is not None
-
-    @property
-    def vocabulary(self) -> list[str]:
-        """The tokens in the order of their ids."""
-        return list(self._loaded().tokens)
-
-    @property
-    def vocabulary_size(self) -> int:
-        return len(self._loaded().tokens)
-
-    @property
-    def unicode_version(self) -> str:
-        """The version of the Unicode data that the characters' properties come from."""
-        return self._loaded().table.unicode_version
-
-    @property
-    def continuation_mask(self) -> np.ndarray:
-        """bool (V,): whether a token continues a word."""
-        return np.array([token.startswith(CONTINUATION) for token in self._loaded().tokens])
-
-    def token_to_id(self, token: str) -> int:
-        """The id of a token; a ValueError if the vocabulary does not have it."""
-        try:
-            return self._loaded().ids[token]
-        except KeyError:
-            raise ValueError(
-                f"The vocabulary of {self.vocabulary_size} tokens has no {token!r}."
-            ) from None
-
-    def id_to_token(self, token_id: int) -> str:
-        """The token of an id; a ValueError if there is none."""
-        if not 0 <= token_id < self.vocabulary_size:
-            raise ValueError(
-                f"No token has id {token_id}: ids are 0 to {self.vocabulary_size - 1}."
-            )
-        return self._loaded().tokens[token_id]
-
-    @property
-    def pad_id(self) -> int:
-        return self.token_to_id("[PAD]")
-
-    @property
-    def unk_id(self) -> int:
-        return self.token_to_id(self.unknown_token)
-
-    @property
-    def cls_id(self) -> int:
-        return self.token_to_id("[CLS]")
-
-    @property
-    def sep_id(self) -> int:
-        return self.token_to_id("[SEP]")
-
-    @property
-    def mask_id(self) -> int:
-        return self.token_to_id("[MASK]")
-
-    @property
-    def special_ids(self) -> tuple[int, ...]:
-        """The ids of the five special tokens, in ascending order."""
-        return tuple(sorted(self.token_to_id(token) for token in self._special_tokens()))
-
     def compute_output_spec(self, texts):
         shape = (*texts.shape, None)
         return keras.KerasTensor(shape, dtype="int32", ragged=len(shape) > 1)
@@ -240,30 +227,31 @@ class WordPieceTokenizer(TextLayer):
             "lowercase": self.lowercase,
             "max_characters_per_word": self.max_characters_per_word,
             "special_tokens_in_text": self.special_tokens_in_text,
-            "unknown_token": self.unknown_token,
+            "strip_accents": self.strip_accents,
+            "split_ideographs": self.split_ideographs,
         }
 
     def save_assets(self, dir_path: str) -> None:
         pieces = self._loaded()
-        write_vocabulary(os.path.join(dir_path, _VOCABULARY_FILE), pieces.tokens)
+        write_vocabulary(os.path.join(dir_path, VOCABULARY_FILE), pieces.tokens)
         pieces.table.save(os.path.join(dir_path, _TABLE_FILE))
 
     def load_assets(self, dir_path: str) -> None:
         self._set(
-            read_vocabulary(os.path.join(dir_path, _VOCABULARY_FILE)),
+            read_vocabulary(os.path.join(dir_path, VOCABULARY_FILE)),
             UnicodeTable.load(os.path.join(dir_path, _TABLE_FILE)),
         )
 
-    def _special_tokens(self) -> tuple[str, ...]:
-        return ("[PAD]", self.unknown_token, "[CLS]", "[SEP]", "[MASK]")
-
     def _set(self, tokens: list[str], table: UnicodeTable) -> None:
-        check_vocabulary(tokens, self._special_tokens())
+        check_vocabulary(tokens, self.special_tokens)
         self._pieces = WordPieces(
             tokens,
             table,
             self.unknown_token,
-            self._special_tokens() if self.special_tokens_in_text else (),
+            # Of literals that begin alike, the longest is meant.
+            tuple(sorted(self.special_tokens, key=len, reverse=True))
+            if self.special_tokens_in_text
+            else (),
             self.max_characters_per_word,
         )
 

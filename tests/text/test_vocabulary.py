@@ -94,6 +94,7 @@ def test_another_unknown_token():
         (["tea", ""], "nor end with an empty token"),
         (["\ufefftea"], "can neither start with"),
         (["tea", 7], "Token 1 is no str: int 7"),
+        (["tea", "\ud800"], "Token 1 holds half a surrogate pair"),
         ([], "empty"),
     ],
 )

@@ -109,6 +109,33 @@ def test_special_tokens_in_text(uncased, shared_data):  # BC-S01
     assert pieces(short, "s [MASK] tea") == ["s", "[MASK]", "[UNK]"]
 
 
+def test_other_special_tokens():
+    tokens = ["tea", "<s>", "</s>", "<pad>", "<unk>", "<m>", "<m>!", "[", "]", "mask", "<", ">"]
+    names = {"cls_token": "<s>", "sep_token": "</s>", "pad_token": "<pad>"}
+    names |= {"unknown_token": "<unk>", "mask_token": "<m>"}
+    tokenizer = WordPieceTokenizer(tokens, **names)
+    assert pieces(tokenizer, "tea <m> [MASK]") == ["tea", "<", "<unk>", ">", "[", "mask", "]"]
+    knowing = tokenizer.recognising_special_tokens()
+    assert pieces(knowing, "tea<m></s>[MASK]") == ["tea", "<m>", "</s>", "[", "mask", "]"]
+    assert knowing.detokenize([1, 0, 2, 3]).numpy() == b"<s> tea </s>"
+    with pytest.raises(ValueError, match=r"lacks \[CLS\], \[SEP\].*cls_token="):
+        WordPieceTokenizer(tokens, pad_token="<pad>", unknown_token="<unk>", mask_token="<m>")
+
+
+def test_the_longest_special_token_is_meant():
+    tokens = [*SPECIAL_TOKENS[:4], "<m>", "<m>>", "tea"]
+    names = {"mask_token": "<m>", "sep_token": "<m>>", "special_tokens_in_text": True}
+    tokenizer = WordPieceTokenizer(tokens, **names)
+    assert pieces(tokenizer, "<m>tea<m>>tea") == ["<m>", "tea", "<m>>", "tea"]
+
+
+@pytest.mark.parametrize("name", ["cls_token", "sep_token", "pad_token", "mask_token"])
+@pytest.mark.parametrize("token", ["[UNK]", "", None, 3])
+def test_special_tokens_must_be_five(name, token):
+    with pytest.raises(ValueError, match="must be five different tokens, received .*UNK"):
+        WordPieceTokenizer(TOKENS, **{name: token})
+
+
 # --- Inputs --------------------------------------------------------------------------------------
 
 

@@ -4,8 +4,9 @@ import unicodedata
 
 import numpy as np
 import pytest
-from reference_wordpiece import CODE_POINTS, CONTEXTS
+from reference_wordpiece import CODE_POINTS, CONTEXTS, OTHER_SWITCHES, letters, switch_id
 
+from keras_bert_zoo.text.vocabulary import SPECIAL_TOKENS, read_vocabulary
 from keras_bert_zoo.text.wordpiece import WordPieceTokenizer
 
 
@@ -59,6 +60,16 @@ NEWER_THAN_THEIRS = """
 """
 
 
+def known_differences():
+    """Code points of properties they do not know, ideographs they miss, and what they delete."""
+    newer = set()
+    for span in NEWER_THAN_THEIRS.split():
+        first, last = int(span.split("-")[0], 16), int(span.split("-")[-1], 16)
+        newer |= set(range(first, last + 1))
+    deleted = {c for c in CODE_POINTS if unicodedata.category(chr(c)) in ("Co", "Cn")}
+    return newer, set(range(0x2B820, 0x2B920)), deleted
+
+
 @pytest.mark.skipif(
     unicodedata.unidata_version != "14.0.0", reason="the differences are listed for Unicode 14"
 )
@@ -77,12 +88,7 @@ def test_every_code_point_against_tokenizers(their_pair, name, lowercase, contex
         for i, (code_point, encoding) in enumerate(zip(CODE_POINTS, encodings, strict=True)):
             if values[splits[i] : splits[i + 1]] != encoding.ids:
                 differ.add(code_point)
-    newer = set()
-    for span in NEWER_THAN_THEIRS.split():
-        first, last = int(span.split("-")[0], 16), int(span.split("-")[-1], 16)
-        newer |= set(range(first, last + 1))
-    missed_ideographs = set(range(0x2B820, 0x2B920))
-    deleted = {c for c in CODE_POINTS if unicodedata.category(chr(c)) in ("Co", "Cn")}
+    newer, missed_ideographs, deleted = known_differences()
     assert {hex(c) for c in differ - newer - missed_ideographs - deleted} == set()
     # The list says no more than is so.
     assert {hex(c) for c in deleted if unicodedata.category(chr(c)) == "Co"} <= set(
@@ -90,6 +96,65 @@ def test_every_code_point_against_tokenizers(their_pair, name, lowercase, contex
     )
     if lowercase:
         assert {hex(c) for c in (newer | missed_ideographs) & set(CODE_POINTS) - differ} == set()
+
+
+@pytest.fixture
+def switched_pair():
+    """Makes our tokenizer and theirs on one vocabulary, with any switches."""
+    tokenizers = pytest.importorskip("tokenizers")
+
+    def make(vocabulary, switches):
+        ids = {token: number for number, token in enumerate(vocabulary)}
+        theirs = tokenizers.Tokenizer(tokenizers.models.WordPiece(ids, unk_token="[UNK]"))
+        theirs.normalizer = tokenizers.normalizers.BertNormalizer(
+            lowercase=switches["lowercase"],
+            strip_accents=switches["strip_accents"],
+            handle_chinese_chars=switches["split_ideographs"],
+        )
+        theirs.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+        return WordPieceTokenizer(vocabulary, **switches), theirs
+
+    return make
+
+
+@pytest.mark.parametrize("text", ["austen-emma", "bryant-stories", "zh-honglou"])
+@pytest.mark.parametrize("switches", OTHER_SWITCHES, ids=switch_id)
+def test_real_texts_with_switches(switched_pair, shared_data, switches, text):
+    path = shared_data / "vocab/bert-base-multilingual-cased/vocab.txt"
+    ours, theirs = switched_pair(read_vocabulary(path), switches)
+    lines = (shared_data / f"text/{text}.txt").read_text(encoding="utf-8").split("\n")
+    encodings = theirs.encode_batch(lines)
+    spans = ours.tokenize_with_spans(lines)
+    assert spans.token_ids.to_list() == [encoding.ids for encoding in encodings]
+    offsets = np.array([offset for encoding in encodings for offset in encoding.offsets])
+    assert np.array_equal(spans.char_starts.values, offsets[:, 0])
+    assert np.array_equal(spans.char_ends.values, offsets[:, 1])
+
+
+@pytest.mark.skipif(
+    unicodedata.unidata_version != "14.0.0", reason="the differences are listed for Unicode 14"
+)
+@pytest.mark.parametrize("switches", OTHER_SWITCHES, ids=switch_id)
+def test_every_code_point_with_switches(switched_pair, switches):
+    characters = [chr(number) for number in CODE_POINTS]
+    normal = letters(characters, switches["lowercase"], switches["strip_accents"])
+    ours, theirs = switched_pair([*SPECIAL_TOKENS, *normal, *("##" + c for c in normal)], switches)
+    texts = [f"a{character}b {character}" for character in characters]
+    encodings = theirs.encode_batch(texts)
+    differ = {
+        code_point
+        for code_point, ids, encoding in zip(
+            CODE_POINTS, ours(texts).to_list(), encodings, strict=True
+        )
+        if ids != encoding.ids
+    }
+    newer, missed_ideographs, deleted = known_differences()
+    newer |= {0x11938}  # Has a decomposition since Unicode 13.
+    if not switches["split_ideographs"]:
+        missed_ideographs = set()
+    assert {hex(c) for c in differ - newer - missed_ideographs - deleted} == set()
+    assert missed_ideographs <= differ
+    assert not switches["strip_accents"] or newer & set(CODE_POINTS) <= differ
 
 
 def test_final_sigma_is_a_known_difference(their_pair):
