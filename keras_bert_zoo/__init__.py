@@ -26,7 +26,13 @@ from keras_bert_zoo.optimizers.schedules import WarmupLinear
 from keras_bert_zoo.serving.export import load_saved_model
 from keras_bert_zoo.tasks.classifier import TextClassifier
 from keras_bert_zoo.tasks.masked_lm import MaskedLM
+from keras_bert_zoo.tasks.multi_label import MultiLabelClassifier
+from keras_bert_zoo.tasks.multiple_choice import MultipleChoice
+from keras_bert_zoo.tasks.next_sentence import NextSentence
 from keras_bert_zoo.tasks.pretraining import Pretraining
+from keras_bert_zoo.tasks.question_answering import QuestionAnswering
+from keras_bert_zoo.tasks.text_embedder import TextEmbedder
+from keras_bert_zoo.tasks.token_classifier import TokenClassifier
 from keras_bert_zoo.text.packing import Packer
 from keras_bert_zoo.text.preprocessor import TextPreprocessor
 from keras_bert_zoo.text.wordpiece import WordPieceTokenizer
@@ -38,10 +44,16 @@ __all__ = [
     "BertEncoder",
     "EncoderConfig",
     "MaskedLM",
+    "MultiLabelClassifier",
+    "MultipleChoice",
+    "NextSentence",
     "Packer",
     "Pretraining",
+    "QuestionAnswering",
     "TextClassifier",
+    "TextEmbedder",
     "TextPreprocessor",
+    "TokenClassifier",
     "WarmupLinear",
     "WordPieceTokenizer",
     "adamw",

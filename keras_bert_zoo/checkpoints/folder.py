@@ -20,11 +20,13 @@ class PresetFolder:
         path: the folder; `None` for a named architecture without weights.
         config: the encoder.
         values: the content of the config file, or {}.
+        lowercase: whether a named architecture is uncased; `None` for a folder.
     """
 
     path: pathlib.Path | None
     config: EncoderConfig
     values: Mapping
+    lowercase: bool | None = None
 
     @classmethod
     def open(cls, preset: str | os.PathLike, load_weights: bool = True) -> "PresetFolder":
@@ -39,13 +41,16 @@ class PresetFolder:
             ValueError: if there is no such preset, or its config is that of another model.
         """
         if not load_weights and preset in PRESETS:
-            return cls(None, PRESETS[preset].config, {})
-        path = find_folder(preset, load_weights=load_weights)
+            return cls(None, PRESETS[preset].config, {}, PRESETS[preset].lowercase)
+        # Weights are fetched only once it is known that they are a BERT's.
+        path = find_folder(preset, load_weights=False)
         file, values = read_config_values(path)
         try:
             config = EncoderConfig.from_dict(values)
         except ValueError as error:
             raise ValueError(f"{file}: {error}") from error
+        if load_weights:
+            path = find_folder(preset)
         return cls(path, config, values)
 
     @property

@@ -2,7 +2,7 @@
 
 import dataclasses
 import warnings
-from collections.abc import Callable, Set
+from collections.abc import Callable, Mapping, Set
 
 import keras
 import numpy as np
@@ -147,21 +147,36 @@ def class_count(source: TensorSource, config: EncoderConfig) -> int | None:
     return None
 
 
-def warn_of_missing(report: LoadReport, architecture: str) -> None:
+def parts_in(source: TensorSource, config: EncoderConfig) -> set[str]:
+    """The parts of models, such as `"pooler"` and `"masked_lm"`, that a checkpoint has whole."""
+    stored = cleaned(source.layout, source.shapes(), config.num_hidden_layers)
+    parts, lacking = set(), set()
+    for pair in name_pairs(source.layout, config.num_hidden_layers):
+        parts.add(pair.part)
+        if not stored.keys() >= set(pair.theirs):
+            lacking.add(pair.part)
+    return parts - lacking
+
+
+def warn_of_missing(
+    report: LoadReport, architecture: str, reasons: Mapping[str, str | None] | None = None
+) -> None:
     """Warns of the parts of a model that were not loaded, but for a pooler that nothing reads.
 
     Args:
         report: what came of loading.
         architecture: the name that Hugging Face has for such a model.
+        reasons: by the part that was not to be loaded, why.
     """
     layers = dict.fromkeys(path.split("/")[0] for path in report.missing)
     if architecture in WITHOUT_POOLER:
         layers.pop("pooler", None)
     if layers:
+        why = "".join(f", as {reason}" for reason in (reasons or {}).values() if reason)
         start = "they start" if len(layers) > 1 else "it starts"
         warnings.warn(
-            f"{report.source} has no weights for {', '.join(layers)}: {start} from random values, "
-            "so train the model before you use it.",
+            f"{report.source} has no weights for {', '.join(layers)}{why}: {start} from random "
+            "values, so train the model before you use it.",
             stacklevel=3,
         )
 

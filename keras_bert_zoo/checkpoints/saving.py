@@ -11,6 +11,7 @@ from keras_bert_zoo.checkpoints.arrays import piece_shape
 from keras_bert_zoo.checkpoints.names import WITHOUT_POOLER, name_pairs
 from keras_bert_zoo.config import EncoderConfig
 from keras_bert_zoo.folders import replaced_folder
+from keras_bert_zoo.text.tokenizer_files import write_tokenizer_files
 
 # What a folder may hold that is replaced: the names this module and its callers write.
 WRITTEN = {
@@ -32,6 +33,7 @@ def save_preset(
     model: keras.Model,
     config: EncoderConfig,
     architecture: str,
+    tokenizer=None,
     settings: Mapping | None = None,
     write_more: Callable | None = None,
 ) -> None:
@@ -43,8 +45,9 @@ def save_preset(
         config: the encoder's config.
         architecture: Hugging Face's class of such a model, such as `"BertForMaskedLM"`. The pooler
             is written where that class has one.
+        tokenizer: a `WordPieceTokenizer`, whose files are written too, or `None`.
         settings: further entries of `config.json`, such as labels.
-        write_more: is called with the unfinished folder, to write the tokenizer's files and others.
+        write_more: is called with the unfinished folder, to write other files.
 
     Raises:
         ValueError: if the model has a weight that Hugging Face's BERT has not, or the folder holds
@@ -69,6 +72,8 @@ def save_preset(
         )
         text = json.dumps(values, indent=2, sort_keys=True, ensure_ascii=False)
         (folder / "config.json").write_text(text + "\n", encoding="utf-8")
+        if tokenizer is not None:
+            write_tokenizer_files(folder, tokenizer, config.max_position_embeddings)
         if write_more is not None:
             write_more(folder)
 

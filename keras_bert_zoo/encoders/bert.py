@@ -1,9 +1,13 @@
 """BERT."""
 
+import os
+from collections.abc import Mapping
+
 import keras
 
+from keras_bert_zoo.checkpoints.folder import PresetFolder
+from keras_bert_zoo.checkpoints.loading import check_encoder, fill, warn_of_missing
 from keras_bert_zoo.encoders.transformer import TransformerEncoder
-from keras_bert_zoo.presets import get_preset
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_zoo")
@@ -29,21 +33,46 @@ class BertEncoder(TransformerEncoder):
     """
 
     @classmethod
-    def from_preset(cls, preset: str, load_weights: bool = True, **kwargs) -> "BertEncoder":
-        """Builds the encoder of a named preset.
+    def from_preset(
+        cls,
+        preset: str | os.PathLike,
+        load_weights: bool = True,
+        config_changes: Mapping | None = None,
+        extend_positions: str | None = None,
+        **kwargs,
+    ) -> "BertEncoder":
+        """Builds the encoder of a preset and loads its weights.
+
+        What was loaded, missing and not used is in the attribute `load_report`.
 
         Args:
-            preset: a name in `keras_bert_zoo.presets.PRESETS`.
-            load_weights: must be false: fresh weights. Released weights cannot be read yet.
+            preset: a folder in the layout of Hugging Face, Google or TF Model Garden;
+                `hf://owner/name[@revision]`; or a name in `keras_bert_zoo.presets.PRESETS`, whose
+                weights come from the Hugging Face hub.
+            load_weights: whether to load the weights. Without, they are random, and a name needs
+                no download.
+            config_changes: new values of fields of the config, such as
+                `{"hidden_dropout_prob": 0.0}`, or `{"hidden_act": "gelu_new"}` for a model that
+                was trained with google-research/bert after February 2019, whose folders do not
+                say so.
+            extend_positions: how to make more positions than the preset has, if
+                `sequence_length` or `config_changes` ask for more: `"copy"` begins its rows anew
+                after the last one, `"interpolate"` stretches them. By default that is an error.
             **kwargs: as the constructor takes them, less `config`.
 
         Raises:
-            ValueError: if there is no such preset, or `load_weights` is true.
+            ValueError: if there is no such preset, it is no BERT, a weight is missing or has
+                another shape than the config says, or a file is damaged.
         """
-        found = get_preset(preset)
-        if load_weights:
-            raise ValueError(
-                f"The released weights of {preset!r} ({found.hub_id}) cannot be read yet: pass "
-                "`load_weights=False` for the architecture with fresh weights."
-            )
-        return cls(found.config, **kwargs)
+        folder = PresetFolder.open(preset, load_weights)
+        length = kwargs.get("sequence_length") if extend_positions else None
+        config = folder.changed_config(config_changes, length)
+        if not load_weights:
+            folder.check_memory(config)
+            return cls(config, **kwargs)
+        with folder.tensors() as source:
+            check_encoder(source, config, extend_positions)
+            encoder = cls(config, **kwargs)
+            encoder.load_report = fill(encoder, source, config, extend_positions=extend_positions)
+        warn_of_missing(encoder.load_report, "BertModel")
+        return encoder

@@ -1,7 +1,10 @@
 """The functional encoder that every family of post-norm transformers is a setting of."""
 
+import os
+
 import keras
 
+from keras_bert_zoo.checkpoints.saving import save_preset
 from keras_bert_zoo.config import EncoderConfig
 from keras_bert_zoo.layers.embeddings import EmbeddingSum
 from keras_bert_zoo.layers.pooler import Pooler
@@ -29,10 +32,13 @@ class TransformerEncoder(keras.Model):
     Attributes:
         config: the `EncoderConfig`.
         token_embedding: the layer that holds the token table, for heads tied to it.
+        load_report: what came of loading a preset's weights; `None` if there were none to load.
 
     Raises:
         ValueError: if `sequence_length` is not between 1 and `config.max_position_embeddings`.
     """
+
+    load_report = None
 
     def __init__(
         self,
@@ -114,6 +120,22 @@ class TransformerEncoder(keras.Model):
     def compile(self, *args, jit_compile=False, **kwargs):
         check_jit(jit_compile, self.sequence_length)
         super().compile(*args, jit_compile=jit_compile, **kwargs)
+
+    def save_to_preset(self, filepath: str | os.PathLike, tokenizer=None) -> None:
+        """Writes a Hugging Face folder of the encoder, whole or not at all.
+
+        `from_preset` and `transformers` read it.
+
+        Args:
+            filepath: the folder. One that was written so is replaced; one that holds anything else
+                is not.
+            tokenizer: a `WordPieceTokenizer` to write too.
+
+        Raises:
+            ValueError: as `save_preset` does.
+            ImportError: if safetensors is not installed.
+        """
+        save_preset(filepath, self, self.config, "BertModel", tokenizer)
 
     def get_config(self):
         return {

@@ -1,4 +1,4 @@
-"""What every task shares: presets, saving and export; texts are read in `texts.py`."""
+"""What every task shares: its parts, saving and export."""
 
 import os
 import pathlib
@@ -6,16 +6,12 @@ import pathlib
 import keras
 import tensorflow as tf
 
-from keras_bert_zoo.encoders.bert import BertEncoder
 from keras_bert_zoo.encoders.transformer import freeze_layers, frozen_layers
-from keras_bert_zoo.presets import get_preset
 from keras_bert_zoo.serving.export import export_saved_model
-from keras_bert_zoo.tasks.texts import TextModel
-from keras_bert_zoo.text.preprocessor import TextPreprocessor
-from keras_bert_zoo.text.wordpiece import WordPieceTokenizer
+from keras_bert_zoo.tasks.presets import PresetModel
 
 
-class Task(TextModel):
+class Task(PresetModel):
     """A model from an encoder's inputs to a head's outputs, with the preprocessor that feeds it.
 
     A subclass wires the head and says of itself: `loss_terms`, `score_terms`, `answer` and
@@ -39,39 +35,6 @@ class Task(TextModel):
         # The .keras format finds it among the attributes all the same.
         self.__dict__["preprocessor"] = preprocessor
         self.pair = pair
-
-    @classmethod
-    def from_preset(
-        cls,
-        preset: str,
-        load_weights: bool = True,
-        vocabulary=None,
-        sequence_length: int = 128,
-        **kwargs,
-    ) -> "Task":
-        """Builds the task on the encoder of a named preset.
-
-        Args:
-            preset: a name in `keras_bert_zoo.presets.PRESETS`.
-            load_weights: must be false: fresh weights. Released weights cannot be read yet.
-            vocabulary: path or list of the WordPiece vocabulary; `None` for no preprocessor.
-            sequence_length: tokens that texts are cut and padded to.
-            **kwargs: as the constructor takes them, less `encoder` and `preprocessor`.
-
-        Raises:
-            ValueError: as `BertEncoder.from_preset` and the constructor do.
-        """
-        encoder = BertEncoder.from_preset(preset, load_weights=load_weights)
-        preprocessor = None
-        if vocabulary is not None:
-            tokenizer = WordPieceTokenizer(vocabulary, lowercase=get_preset(preset).lowercase)
-            preprocessor = TextPreprocessor(tokenizer, sequence_length)
-        return cls(encoder, preprocessor=preprocessor, **kwargs)
-
-    @property
-    def tokenizer(self):
-        """The preprocessor's tokenizer, or `None`."""
-        return self.preprocessor and self.preprocessor.tokenizer
 
     def answer(self, ids) -> dict:
         """Turns a dict of ids into the outputs of an exported model, in graph."""

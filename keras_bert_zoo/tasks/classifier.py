@@ -10,6 +10,7 @@ from keras_bert_zoo.encoders.transformer import TransformerEncoder, encoder_inpu
 from keras_bert_zoo.tasks.base import Task
 from keras_bert_zoo.tasks.heads import dense_head, example_weights, given_losses
 from keras_bert_zoo.tasks.labels import assertions, checked_labels, refuse_loss_name
+from keras_bert_zoo.tasks.preset_heads import classifier_arguments, label_settings
 from keras_bert_zoo.tasks.step import same_class, weighed
 from keras_bert_zoo.text.preprocessor import TextPreprocessor
 
@@ -188,6 +189,36 @@ class TextClassifier(Task):
 
     def assets(self):
         return super().assets() | ({"labels.txt": self.labels} if self.labels else {})
+
+    @classmethod
+    def preset_arguments(cls, folder, classes, given):
+        regression = cls.fewest_labels > 1
+        arguments, skip = classifier_arguments(folder, classes, given, cls.architecture, regression)
+        if not skip:
+            cls.check_problem_type(folder, classes)
+        return arguments, skip
+
+    @classmethod
+    def check_problem_type(cls, folder, classes):
+        """Raises ValueError if a preset's classifier, of so many outputs, decides otherwise."""
+        kind = folder.values.get("problem_type")
+        if kind == "multi_label_classification":
+            raise ValueError(
+                f"The model in {folder.path} gives several labels to a text: load it as "
+                "MultiLabelClassifier."
+            )
+        if kind == "regression" and classes > 1:
+            raise ValueError(
+                f"The model in {folder.path} is a regression of {classes} numbers, and one of "
+                "one number is what there is."
+            )
+
+    def preset_settings(self):
+        kind = "regression" if self.labels is None else "single_label_classification"
+        return label_settings(self.labels or ["LABEL_0"]) | {
+            "problem_type": kind,
+            "classifier_dropout": self.dropout_rate,
+        }
 
     def get_config(self):
         return super().get_config() | {"labels": self.labels, "dropout": self.dropout_rate}

@@ -44,6 +44,8 @@ class MaskedLM(Task):
     ```
     """
 
+    architecture = "BertForMaskedLM"
+
     def __init__(
         self,
         encoder: TransformerEncoder,

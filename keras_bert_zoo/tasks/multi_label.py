@@ -63,6 +63,18 @@ class MultiLabelClassifier(ReadsColumns, TextClassifier):
             raise ValueError("`labels` must be a list of names. Received: None")
         super().__init__(encoder, labels, preprocessor, dropout, **kwargs)
 
+    @classmethod
+    def check_problem_type(cls, folder, classes):
+        kind = folder.values.get("problem_type")
+        if kind not in (None, "multi_label_classification"):
+            raise ValueError(
+                f"The model in {folder.path} gives one answer to a text (its `problem_type` is "
+                f"{kind!r}): load it as TextClassifier."
+            )
+
+    def preset_settings(self):
+        return super().preset_settings() | {"problem_type": "multi_label_classification"}
+
     def loss_terms(self, x, y, outputs, sample_weight):
         y = self._column(y)
         if self.loss_function is not None:

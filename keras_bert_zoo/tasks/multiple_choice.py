@@ -11,6 +11,7 @@ from keras_bert_zoo.tasks.columns import ReadsColumns
 from keras_bert_zoo.tasks.heads import dense_head, example_weights, given_losses, masked_logits
 from keras_bert_zoo.tasks.inputs import holds_text, inputs_of, text_columns
 from keras_bert_zoo.tasks.labels import assertions, refuse_loss_name
+from keras_bert_zoo.tasks.preset_heads import head_dropout, of_another_class
 from keras_bert_zoo.tasks.step import same_class, weighed
 from keras_bert_zoo.text.preprocessor import TextPreprocessor
 
@@ -206,6 +207,21 @@ class MultipleChoice(ReadsColumns, Task):
             choices = tf.TensorSpec((None, None), tf.string, "text_b")
             found["serving_default"] = (function, [text, choices])
         return found
+
+    @classmethod
+    def preset_arguments(cls, folder, classes, given):
+        given = dict(given)
+        if folder.path is not None:
+            given.setdefault("dropout", head_dropout(folder))
+        reason = None
+        if classes is not None:
+            reason = of_another_class(folder, cls.architecture)
+            if classes != 1:
+                reason = reason or f"the classifier there has {classes} outputs"
+        return given, {"classifier": reason} if classes is None or reason else {}
+
+    def preset_settings(self):
+        return {"classifier_dropout": self.dropout_rate}
 
     def get_config(self):
         return super().get_config() | {"dropout": self.dropout_rate}

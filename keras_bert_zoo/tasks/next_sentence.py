@@ -40,6 +40,13 @@ class NextSentence(TextClassifier):
             encoder, ["IsNext", "NotNext"], preprocessor, dropout=0.0, **({"pair": True} | kwargs)
         )
 
+    @classmethod
+    def preset_arguments(cls, folder, classes, given):
+        return given, {}
+
+    def preset_settings(self):
+        return {}
+
     def get_config(self):
         config = super().get_config()
         return {key: value for key, value in config.items() if key not in ("labels", "dropout")}

@@ -63,6 +63,10 @@ class Pretraining(MaskedLM):
         self.seed = seed
         self.next_sentence = True
 
+    @property
+    def architecture(self):
+        return "BertForPreTraining" if self.next_sentence else "BertForMaskedLM"
+
     def loss_terms(self, x, y, outputs, sample_weight):
         terms = super().loss_terms(x, y, outputs, sample_weight)
         if self.next_sentence:

@@ -10,12 +10,17 @@ from keras_bert_zoo.encoders.transformer import TransformerEncoder, encoder_inpu
 from keras_bert_zoo.layers.pooling import SequencePooling
 from keras_bert_zoo.tasks.base import Task
 from keras_bert_zoo.tasks.inputs import holds_text, text_columns, text_dataset
+from keras_bert_zoo.tasks.sentence_transformers import (
+    read_sentence_transformer,
+    write_sentence_transformer,
+)
 from keras_bert_zoo.text.preprocessor import TextPreprocessor
 
 # Batches that are sorted by length together, which bounds what is in memory.
 WINDOW = 128
 # From how many batches on `embed` shows a progress bar unasked.
 LONG_WORK = 100
+_COMBINATIONS = ("concat", "sum")
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_zoo")
@@ -23,7 +28,7 @@ class TextEmbedder(Task):
     """Turns a text, or a pair of texts, into one vector.
 
     The vectors of the tokens are pooled by `SequencePooling`. Outputs are float32 (B, H), or
-    (B, n * H) for `n` layers. There is no loss: it is not trained.
+    (B, n * H) for `n` layers side by side. There is no loss: it is not trained.
 
     An exported model returns `embedding`.
 
@@ -32,9 +37,11 @@ class TextEmbedder(Task):
         preprocessor: a `TextPreprocessor`; `None` if ids will be fed.
         pooling: `"mean"` or `"max"` over the real tokens, or `"cls"`, the vector of the first one.
         normalize: whether vectors have length 1.
-        layers: places of the states to pool, which are joined token by token: 0 is the sum of
-            embeddings, 1 the first block, -1 the last one. They need an encoder made with
-            `output_hidden_states=True`. `None` for the last block alone.
+        layers: places of the states to pool: 0 is the sum of embeddings, 1 the first block, -1
+            the last one. They need an encoder made with `output_hidden_states=True`. `None` for
+            the last block alone.
+        combine: how several layers become one, token by token: `"concat"`, side by side, or
+            `"sum"` (arXiv 1810.04805, section 5.3, tries both).
         pair: as in `TextClassifier`.
 
     Raises:
@@ -58,21 +65,30 @@ class TextEmbedder(Task):
         pooling: str = "mean",
         normalize: bool = True,
         layers: Sequence[int] | None = None,
+        combine: str = "concat",
         **kwargs,
     ):
+        if combine not in _COMBINATIONS:
+            raise ValueError(
+                f"`combine` must be one of {', '.join(_COMBINATIONS)}. Received: {combine!r}"
+            )
         layers = None if layers is None else _checked_layers(encoder, layers)
         inputs = encoder_inputs(encoder.sequence_length)
         encoded = encoder(inputs)
         vectors = encoded["sequence_output"]
         if layers is not None:
             states = [encoded["hidden_states"][place] for place in layers]
-            vectors = states[0] if len(states) == 1 else keras.ops.concatenate(states, axis=-1)
+            if combine == "sum":
+                vectors = sum(states[1:], states[0])
+            else:
+                vectors = states[0] if len(states) == 1 else keras.ops.concatenate(states, -1)
         pool = SequencePooling(pooling, normalize, dtype="float32", name="pooling")
         outputs = pool(vectors, inputs["padding_mask"])
         super().__init__(encoder, preprocessor, inputs, outputs, **kwargs)
         self.pooling = pooling
         self.normalize = normalize
         self.pooled_layers = layers
+        self.combine = combine
 
     def loss_terms(self, x, y, outputs, sample_weight):
         raise ValueError(
@@ -152,11 +168,38 @@ class TextEmbedder(Task):
     def answer(self, ids):
         return {"embedding": self(ids, training=False)}
 
+    @classmethod
+    def preset_arguments(cls, folder, classes, given):
+        told = {} if folder.path is None else read_sentence_transformer(folder.path)
+        told = {key: told[key] for key in ("pooling", "normalize") if key in told}
+        return told | given, {}
+
+    @classmethod
+    def encoder_arguments(cls, arguments):
+        return {"output_hidden_states": arguments.get("layers") is not None}
+
+    @classmethod
+    def usual_length(cls, folder):
+        told = {} if folder.path is None else read_sentence_transformer(folder.path)
+        return told.get("sequence_length") or super().usual_length(folder)
+
+    def write_preset_files(self, folder):
+        if self.pooled_layers is not None:
+            raise ValueError(
+                "A Hugging Face folder has no place for `layers`: save the task with `save`, to a "
+                f".keras file. Received: layers={self.pooled_layers}"
+            )
+        length = self.preprocessor and self.preprocessor.sequence_length
+        write_sentence_transformer(
+            folder, self.pooling, self.normalize, self.output.shape[-1], length
+        )
+
     def get_config(self):
         return super().get_config() | {
             "pooling": self.pooling,
             "normalize": self.normalize,
             "layers": self.pooled_layers,
+            "combine": self.combine,
         }
 
 

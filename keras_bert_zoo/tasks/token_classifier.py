@@ -12,6 +12,7 @@ from keras_bert_zoo.tasks.columns import ReadsColumns
 from keras_bert_zoo.tasks.heads import dense_head, given_losses, pad_rows, word_places
 from keras_bert_zoo.tasks.inputs import holds_text
 from keras_bert_zoo.tasks.labels import checked_labels, refuse_loss_name
+from keras_bert_zoo.tasks.preset_heads import classifier_arguments, label_settings
 from keras_bert_zoo.tasks.step import same_class, weighed
 from keras_bert_zoo.text.preprocessor import TextPreprocessor
 
@@ -150,6 +151,13 @@ class TokenClassifier(ReadsColumns, Task):
 
     def assets(self):
         return super().assets() | {"labels.txt": self.labels}
+
+    @classmethod
+    def preset_arguments(cls, folder, classes, given):
+        return classifier_arguments(folder, classes, given, cls.architecture)
+
+    def preset_settings(self):
+        return label_settings(self.labels) | {"classifier_dropout": self.dropout_rate}
 
     def get_config(self):
         return super().get_config() | {"labels": self.labels, "dropout": self.dropout_rate}

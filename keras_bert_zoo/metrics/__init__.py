@@ -1,0 +1,1 @@
+"""Scores that equal those of the official scorers."""
