@@ -1,7 +1,7 @@
 """Writes the golden models of `tests/golden` as the checkpoints that others write.
 
-The names are spelt out here once more, by the rules that the originals follow, so that the package's
-table is held against something else.
+The names are spelt out here once more, by the rules that the originals follow, so that the table
+of the package is held against something else.
 """
 
 import json

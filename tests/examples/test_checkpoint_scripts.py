@@ -1,4 +1,4 @@
-"""The scripts that convert checkpoints, extract features and judge similarity, as users run them."""
+"""The scripts that convert checkpoints, extract features and judge similarity, as users do."""
 
 import json
 import os
