@@ -122,6 +122,9 @@ class QuestionAnswering(ReadsColumns, Task):
         with tf.control_dependencies(checks):
             columns = [tf.where(takes_part, column, 0) for column in columns]
         weights = tf.cast(takes_part, tf.float32)
+        if isinstance(sample_weight, dict):
+            # Keras copies the weights of the examples for each target.
+            sample_weight = sample_weight[TARGETS[0]]
         return columns, weights * example_weights(weights, sample_weight)
 
     def _check_targets(self, y):
@@ -139,7 +142,8 @@ class QuestionAnswering(ReadsColumns, Task):
 
     def check_labels(self, y=None):
         for name, column in (y or {}).items():
-            if column.dtype.kind not in "iu" or column.shape not in [(n := len(column),), (n, 1)]:
+            is_column = column.ndim == 1 or (column.ndim == 2 and column.shape[1] == 1)
+            if column.dtype.kind not in "iu" or not is_column:
                 raise ValueError(
                     f"`{name}` must be one whole number an example. Received: {column.dtype} of "
                     f"{column.shape}"
