@@ -110,7 +110,7 @@ def _matchable(tokens, max_characters) -> list[str]:
             token = f"\n{number}"  # No word has a line feed, no other token either.
         elif is_long:
             raise ValueError(
-                f"Token {number}, {token!r}, is longer than {_LONGEST_TOKEN} bytes in UTF-8. "
+                f"Token {number}, {token!r:.80}, is longer than {_LONGEST_TOKEN} bytes in UTF-8. "
                 f"Lower max_characters_per_word, now {max_characters}, below its length."
             )
         matchable.append(token)

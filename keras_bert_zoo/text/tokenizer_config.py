@@ -72,7 +72,7 @@ class TokenizerConfig:
         for (ours, theirs), usual in zip(SPECIAL_NAMES.items(), SPECIAL_TOKENS, strict=True):
             said = [(token_of(file, theirs), file.path.name) for file in files]
             if model is not None and ours == "unknown_token":
-                said.append((model.unknown_token, TOKENIZER_FILE))
+                said.insert(0 if self._generic else 2, (model.unknown_token, TOKENIZER_FILE))
             said.append((usual, DEFAULT))
             found[ours] = next((token, file) for token, file in said if token is not None)
         return found
