@@ -12,6 +12,7 @@ from keras_bert_zoo.text.vocabulary import check_encodable
 
 ADDED_FILE = "added_tokens.json"
 _UNUSED = re.compile(r"\[unused\d+\]")
+_MEND = "Take the files of one and the same model."
 
 
 class AddedTokens:
@@ -92,6 +93,3 @@ class AddedTokens:
                 f"{self._folder}: {other} gives the id {number} to {known!r:.80}, and {file} to "
                 f"{token!r:.80}. {_MEND}"
             )
-
-
-_MEND = "Take the files of one and the same model."

@@ -91,23 +91,22 @@ def read_tokenizer_files(
     said["max_characters_per_word"] = (limit, TOKENIZER_FILE) if limit else (_LIMIT, DEFAULT)
     special = config.special_tokens(model)
 
-    warning = [_not_done(folder, config, model)]
-    warning.append(_not_found(folder, added.unlike_text([token for token, _ in special.values()])))
     switches = config.switches(model)
     voices = [
         Evidence(value, file, f"`{key}` is {_json(value)}")
         for value, file, key in switches.pop("lowercase")
     ]
-    *said["lowercase"], contradiction = decide_lowercase(
+    answer, who, contradiction = decide_lowercase(
         lowercase, voices, casing_of_name(folder), said["vocabulary"][0]
     )
-    warning.append(contradiction and f"{folder}: {contradiction}")
+    said["lowercase"] = answer, who
+    told = [_not_done(config, model), _not_found(added, special), contradiction]
     for name, values in switches.items():
         usual = None if name == "strip_accents" else True
         said[name] = values[0][:2] if values else (usual, DEFAULT)
-        warning.append(_disagreement(folder, values, said["lowercase"][0]))
-    for text in filter(None, warning):
-        warnings.warn(text, stacklevel=2)
+        told.append(_disagreement(values, answer))
+    for text in filter(None, told):
+        warnings.warn(f"{folder}: {text}", stacklevel=2)
 
     said |= special
     sources = {name: source for name, (_, source) in said.items()}
@@ -139,7 +138,7 @@ def write_tokenizer_files(
     config = {
         **special,
         **{key: getattr(tokenizer, name) for name, key in SWITCH_NAMES.items()},
-        # Of the two classes only the second takes another limit, and it has to be told the inputs.
+        # Only the second class takes another limit, and it has to be told its inputs.
         "tokenizer_class": "BertTokenizer"
         if tokenizer.max_characters_per_word == _LIMIT
         else "PreTrainedTokenizerFast",
@@ -183,33 +182,33 @@ def _check_same(folder, lists, pairs) -> None:
             )
 
 
-def _not_done(folder, config: TokenizerConfig, model: TokenizerJson | None) -> str | None:
+def _not_done(config: TokenizerConfig, model: TokenizerJson | None) -> str | None:
     parts = [f"{TOKENIZER_FILE} {what}" for what in (model.not_done if model else ())]
     if config.never_split:
         parts.append(
             f"{CONFIG_FILE} leaves words whole (`never_split`: {_some(config.never_split)})"
         )
     if parts:
-        return f"{folder}: {' and '.join(parts)}, which is not done here: some texts get other ids."
+        return f"{' and '.join(parts)}, which is not done here: some texts get other ids."
     return None
 
 
-def _not_found(folder, tokens: list[str]) -> str | None:
-    if tokens:
+def _not_found(added: AddedTokens, special: dict[str, tuple]) -> str | None:
+    if tokens := added.unlike_text([token for token, _ in special.values()]):
         return (
-            f"{folder} adds tokens that transformers finds wherever a text has them, and that are "
+            "there are added tokens that transformers finds wherever a text has them, and that are "
             f"text like any other here: {_some(tokens)}. Such texts get other ids."
         )
     return None
 
 
-def _disagreement(folder, values: list[tuple], lowercase: bool) -> str | None:
+def _disagreement(values: list[tuple], lowercase: bool) -> str | None:
     """What to say if two files contradict each other on a switch; null means as lower-casing."""
     if len({lowercase if value is None else value for value, *_ in values}) < 2:
         return None
     (value, file, key), (other_value, other, other_key) = values
     return (
-        f"{folder}: {file} is obeyed, where `{key}` is {_json(value)}, though in {other} "
+        f"{file} is obeyed, where `{key}` is {_json(value)}, though in {other} "
         f"`{other_key}` is {_json(other_value)}: texts with such characters may get other ids."
     )
 

@@ -249,7 +249,8 @@ PIECES = [*SPECIAL_TOKENS, "[C@@H]", "[nH]", "C", "O", "Cl", "Br", "c1", "c", "=
         (CASED, False),
         ([*UNCASED, "中", "<S>", "<T>"], True),  # As the real Chinese one.
         ([*SPECIAL_TOKENS, *"the quick brown fox".split()], True),
-        ([*CASED, *(f"x{number}" for number in range(1200))], None),  # Capitals in 4% of words.
+        ([*CASED, *(f"x{number}" for number in range(5200))], None),  # Capitals in 1% of words.
+        ([*CASED, *(f"x{number}" for number in range(5000))], False),
         (without(CASED, "Q"), None),  # Of few texts: some capitals are missing.
         (without(UNCASED, "q"), None),
         ([*SPECIAL_TOKENS, "tea"], None),
@@ -275,6 +276,8 @@ def test_vocabularies(tmp_path, vocabulary, lowercase):
         (PIECES, False),
         ([*SPECIAL_TOKENS, *"абвгд", *"АБВГД"], False),
         ([*SPECIAL_TOKENS, *"абвгд"], True),
+        ([*SPECIAL_TOKENS, *(f"x{number}" for number in range(100)), "Q"], True),
+        ([*SPECIAL_TOKENS, *(f"x{number}" for number in range(90)), "Q"], False),
         ([*SPECIAL_TOKENS, *"中国人"], True),
     ],
 )
