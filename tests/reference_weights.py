@@ -1,82 +1,42 @@
-"""Carries the state dict of a Hugging Face BERT into our models, by a table of name pairs."""
+"""Carries weights of `transformers` into our models and gradients of ours back to its names."""
 
 import keras
 import numpy as np
 
-_EMBEDDINGS = "bert.embeddings"
-_BLOCK = "bert.encoder.layer.{n}"
-_TRANSFORM = "cls.predictions.transform"
-
-# Path of our variable, name of theirs. Theirs may be several, which ours joins along its last
-# axis. A `kernel` is the transpose of their `weight`; `{n}` is the number of the block.
-PAIRS = (
-    ("token_embedding/embeddings", f"{_EMBEDDINGS}.word_embeddings.weight"),
-    ("embeddings/position_table", f"{_EMBEDDINGS}.position_embeddings.weight"),
-    ("embeddings/segment_table", f"{_EMBEDDINGS}.token_type_embeddings.weight"),
-    ("embeddings/layer_norm/gamma", f"{_EMBEDDINGS}.LayerNorm.weight"),
-    ("embeddings/layer_norm/beta", f"{_EMBEDDINGS}.LayerNorm.bias"),
-    (
-        "block_{n}/attention/query_key_value/kernel",
-        tuple(f"{_BLOCK}.attention.self.{part}.weight" for part in ("query", "key", "value")),
-    ),
-    (
-        "block_{n}/attention/query_key_value/bias",
-        tuple(f"{_BLOCK}.attention.self.{part}.bias" for part in ("query", "key", "value")),
-    ),
-    ("block_{n}/attention/output/kernel", f"{_BLOCK}.attention.output.dense.weight"),
-    ("block_{n}/attention/output/bias", f"{_BLOCK}.attention.output.dense.bias"),
-    ("block_{n}/attention_norm/gamma", f"{_BLOCK}.attention.output.LayerNorm.weight"),
-    ("block_{n}/attention_norm/beta", f"{_BLOCK}.attention.output.LayerNorm.bias"),
-    ("block_{n}/intermediate/kernel", f"{_BLOCK}.intermediate.dense.weight"),
-    ("block_{n}/intermediate/bias", f"{_BLOCK}.intermediate.dense.bias"),
-    ("block_{n}/output/kernel", f"{_BLOCK}.output.dense.weight"),
-    ("block_{n}/output/bias", f"{_BLOCK}.output.dense.bias"),
-    ("block_{n}/output_norm/gamma", f"{_BLOCK}.output.LayerNorm.weight"),
-    ("block_{n}/output_norm/beta", f"{_BLOCK}.output.LayerNorm.bias"),
-    ("pooler/dense/kernel", "bert.pooler.dense.weight"),
-    ("pooler/dense/bias", "bert.pooler.dense.bias"),
-    ("masked_lm_transform/dense/kernel", f"{_TRANSFORM}.dense.weight"),
-    ("masked_lm_transform/dense/bias", f"{_TRANSFORM}.dense.bias"),
-    ("masked_lm_transform/layer_norm/gamma", f"{_TRANSFORM}.LayerNorm.weight"),
-    ("masked_lm_transform/layer_norm/beta", f"{_TRANSFORM}.LayerNorm.bias"),
-    ("masked_lm_bias/bias", "cls.predictions.bias"),
-    ("next_sentence_logits/kernel", "cls.seq_relationship.weight"),
-    ("next_sentence_logits/bias", "cls.seq_relationship.bias"),
-    ("logits/kernel", "classifier.weight"),
-    ("logits/bias", "classifier.bias"),
-    ("span_logits/kernel", "qa_outputs.weight"),
-    ("span_logits/bias", "qa_outputs.bias"),
-)
+from keras_bert_zoo.checkpoints.loading import fill
+from keras_bert_zoo.checkpoints.names import name_pairs
+from keras_bert_zoo.checkpoints.source import StoredTensor, TensorSource
+from keras_bert_zoo.config import EncoderConfig
 
 
-def name_pairs(layers: int):
-    """Yields `(our path, tuple of their names)` for a model of so many blocks."""
-    for ours, theirs in PAIRS:
-        theirs = (theirs,) if isinstance(theirs, str) else theirs
-        for n in range(layers if "{n}" in ours else 1):
-            yield ours.format(n=n), tuple(name.format(n=n) for name in theirs)
+class Arrays(TensorSource):
+    """A state dict of arrays as a source of tensors."""
+
+    def __init__(self, arrays: dict):
+        stored = {name: StoredTensor(a.shape, str(a.dtype)) for name, a in arrays.items()}
+        super().__init__("a state dict", "hugging_face", stored)
+        self._arrays = arrays
+
+    def _read(self, name, stored, dtype):
+        return self._arrays[name].astype(dtype)
+
+    def _release(self):
+        pass
 
 
-def assign(model: keras.Model, state: dict, layers: int) -> None:
+def assign(model: keras.Model, state: dict, config: EncoderConfig) -> None:
     """Assigns a state dict to all weights of an encoder or of a task.
 
     Args:
         model: what to fill. Parts of the state dict that it lacks, such as heads, are left.
         state: numpy arrays by their original names.
-        layers: blocks of the model.
+        config: the encoder's config.
 
     Raises:
-        AssertionError: if a weight of the model has no counterpart, or differs in shape.
+        AssertionError: if a weight of the model has no counterpart; a pooler may have none.
     """
-    names = dict(name_pairs(layers))
-    for weight in model.weights:
-        assert weight.path in names, f"{weight.path} has no counterpart in the table"
-        parts = [state[name] for name in names[weight.path]]
-        if weight.path.endswith("/kernel"):
-            parts = [part.T for part in parts]
-        value = np.concatenate(parts, axis=-1) if len(parts) > 1 else parts[0]
-        assert value.shape == tuple(weight.shape), weight.path
-        weight.assign(value)
+    missing = fill(model, Arrays(state), config).missing
+    assert all(path.startswith("pooler/") for path in missing), missing
 
 
 def original_names(model: keras.Model, values, layers: int) -> dict:
@@ -90,12 +50,13 @@ def original_names(model: keras.Model, values, layers: int) -> dict:
     Returns:
         Numpy arrays by original name, in the original layout.
     """
-    names = dict(name_pairs(layers))
+    pairs = {pair.ours: pair for pair in name_pairs("hugging_face", layers)}
     found = {}
     for weight, value in zip(model.trainable_weights, values, strict=True):
-        theirs = names[weight.path]
-        parts = np.split(keras.ops.convert_to_numpy(value), len(theirs), axis=-1)
-        for name, part in zip(theirs, parts, strict=True):
+        pair = pairs[weight.path]
+        parts = np.split(keras.ops.convert_to_numpy(value), len(pair.theirs), axis=-1)
+        for name, part in zip(pair.theirs, parts, strict=True):
+            name = f"bert.{name}" if pair.part in ("encoder", "pooler") else name
             found[name] = part.T if weight.path.endswith("/kernel") else part
     return found
 

@@ -33,7 +33,7 @@ class Golden:
         }
 
     def load(self, model):
-        assign(model, self.part("weights"), self.config.num_hidden_layers)
+        assign(model, self.part("weights"), self.config)
         return model
 
     def encoder(self, **kwargs):

@@ -66,7 +66,7 @@ def ours(task_class, model, *arguments, encoder=None, **settings):
     config = kbz.EncoderConfig.from_dict(model.config.to_dict())
     task = task_class(kbz.BertEncoder(config, **(encoder or {})), *arguments, **settings)
     assert task.architecture == type(model).__name__
-    assign(task, weights_of(model), config.num_hidden_layers)
+    assign(task, weights_of(model), config)
     return task
 
 

@@ -29,7 +29,7 @@ def run_both(seed, lengths, length, predictions=20, stddev=0.2, backward=True, *
     outputs, gradients = reference_run(model, inputs, targets, backward)
     config = kbz.EncoderConfig.from_dict(model.config.to_dict())
     task = kbz.Pretraining(kbz.BertEncoder(config, output_hidden_states=True))
-    assign(task, state_dict(model), config.num_hidden_layers)
+    assign(task, state_dict(model), config)
     return task, inputs, targets, outputs, gradients
 
 
