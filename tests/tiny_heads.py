@@ -3,12 +3,7 @@
 import numpy as np
 from tiny import VOCABULARY, tiny_encoder, tiny_preprocessor
 
-from keras_bert_zoo.tasks.multi_label import MultiLabelClassifier
-from keras_bert_zoo.tasks.multiple_choice import MultipleChoice
-from keras_bert_zoo.tasks.next_sentence import NextSentence
-from keras_bert_zoo.tasks.question_answering import QuestionAnswering
-from keras_bert_zoo.tasks.text_embedder import TextEmbedder
-from keras_bert_zoo.tasks.token_classifier import TokenClassifier
+import keras_bert_zoo as kbz
 
 LABELS = ["O", "PLACE", "THING"]
 TRAINED = ("next_sentence", "multi_label", "token", "question", "choice")
@@ -27,16 +22,16 @@ def tiny_head(head, encoder=None, **settings):
     encoder = tiny_encoder() if encoder is None else encoder
     settings = {"preprocessor": tiny_preprocessor(LENGTH)} | settings
     if head == "next_sentence":
-        return NextSentence(encoder, **settings)
+        return kbz.NextSentence(encoder, **settings)
     if head == "multi_label":
-        return MultiLabelClassifier(encoder, **({"labels": LABELS} | settings))
+        return kbz.MultiLabelClassifier(encoder, **({"labels": LABELS} | settings))
     if head == "token":
-        return TokenClassifier(encoder, **({"labels": LABELS} | settings))
+        return kbz.TokenClassifier(encoder, **({"labels": LABELS} | settings))
     if head == "question":
-        return QuestionAnswering(encoder, **settings)
+        return kbz.QuestionAnswering(encoder, **settings)
     if head == "choice":
-        return MultipleChoice(encoder, **settings)
-    return TextEmbedder(encoder, **settings)
+        return kbz.MultipleChoice(encoder, **settings)
+    return kbz.TextEmbedder(encoder, **settings)
 
 
 def texts_for(name):

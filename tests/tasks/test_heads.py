@@ -263,10 +263,5 @@ def test_the_example_of_the_docstring_runs(name):
     _, _, example = task_class.__doc__.partition("```python\n")
     lines = [line.removeprefix("    ") for line in example.split("```")[0].splitlines()]
     names = {"kbz": kbz, "np": np, "encoder": tiny_encoder(), "preprocessor": tiny_preprocessor()}
-    # Once this is exported by the package itself, that is what runs.
-    kbz_names = {task_class.__name__: task_class} | vars(kbz)
-    names["kbz"] = type(
-        "kbz", (), {k: staticmethod(v) for k, v in kbz_names.items() if callable(v)}
-    )
     exec("\n".join(lines), names)
     assert type(names["task"]) is task_class
