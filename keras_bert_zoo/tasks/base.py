@@ -67,9 +67,8 @@ class Task(PresetModel):
 
     def signatures(self) -> dict:
         """Returns the functions to export, by name, each with the specs of its arguments."""
-        shape = (None, self.encoder.sequence_length)
         names = ("token_ids", "segment_ids", "padding_mask")
-        id_specs = [tf.TensorSpec(shape, tf.int32, name) for name in names]
+        id_specs = [tf.TensorSpec(self.input[name].shape, tf.int32, name) for name in names]
         texts = ("text_a", "text_b") if self.pair else ("text",)
         text_specs = [tf.TensorSpec((None,), tf.string, name) for name in texts]
 

@@ -8,7 +8,6 @@ import tensorflow as tf
 
 from keras_bert_zoo.encoders.transformer import TransformerEncoder
 from keras_bert_zoo.tasks.classifier import TextClassifier
-from keras_bert_zoo.tasks.columns import ReadsColumns
 from keras_bert_zoo.tasks.heads import example_weights, given_losses
 from keras_bert_zoo.tasks.labels import assertions
 from keras_bert_zoo.tasks.step import weighed
@@ -16,7 +15,7 @@ from keras_bert_zoo.text.preprocessor import TextPreprocessor
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_zoo")
-class MultiLabelClassifier(ReadsColumns, TextClassifier):
+class MultiLabelClassifier(TextClassifier):
     """Says which labels a text, or a pair of texts, has: none, one, or several.
 
     The head is `TextClassifier`'s; each label is a decision of its own, `sigmoid(logit)`. The loss

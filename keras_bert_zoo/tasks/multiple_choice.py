@@ -7,7 +7,6 @@ import tensorflow as tf
 from keras_bert_zoo.encoders.transformer import TransformerEncoder, encoder_inputs
 from keras_bert_zoo.layers.choices import FoldChoices, UnfoldChoices
 from keras_bert_zoo.tasks.base import Task
-from keras_bert_zoo.tasks.columns import ReadsColumns
 from keras_bert_zoo.tasks.heads import dense_head, example_weights, given_losses, masked_logits
 from keras_bert_zoo.tasks.inputs import holds_text, inputs_of, text_columns
 from keras_bert_zoo.tasks.labels import assertions, refuse_loss_name
@@ -17,7 +16,7 @@ from keras_bert_zoo.text.preprocessor import TextPreprocessor
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_zoo")
-class MultipleChoice(ReadsColumns, Task):
+class MultipleChoice(Task):
     """Chooses, for each text, one of several second texts (arXiv 1810.04805, section 4.4).
 
     Each choice is a row `[CLS] text [SEP] choice [SEP]`, and scores `W dropout(pooled_output) + b`;
@@ -118,14 +117,6 @@ class MultipleChoice(ReadsColumns, Task):
                 f"labels: {y.dtype} of {y.shape}"
             )
 
-    def predict(self, x, *args, **kwargs):
-        ids, _ = self.read_columns(x)
-        if ids is not x and len(ids["token_ids"]) == 0:
-            return np.zeros(ids["token_ids"].shape[:2], np.float32)
-        return super().predict(ids, *args, **kwargs)
-
-    predict.__doc__ = Task.predict.__doc__
-
     def read_columns(self, x, y=None):
         y = None if y is None else np.asarray(y)
         # Lists without a string in them are seen by their name alone.
@@ -198,10 +189,6 @@ class MultipleChoice(ReadsColumns, Task):
 
     def signatures(self):
         found = super().signatures()
-        function, specs = found["token_ids"]
-        shape = (None, None, self.encoder.sequence_length)
-        specs = [tf.TensorSpec(shape, tf.int32, spec.name) for spec in specs]
-        found["token_ids"] = (function, specs)
         if "serving_default" in found:
             function, (text, _) = found["serving_default"]
             choices = tf.TensorSpec((None, None), tf.string, "text_b")

@@ -4,6 +4,7 @@ import keras
 import tensorflow as tf
 
 from keras_bert_zoo.encoders.transformer import TransformerEncoder
+from keras_bert_zoo.tasks.heads import dense_head
 from keras_bert_zoo.tasks.masked_lm import MaskedLM, masked_lm_graph
 from keras_bert_zoo.tasks.step import same_class, weighed
 from keras_bert_zoo.text.preprocessor import TextPreprocessor
@@ -41,21 +42,15 @@ class Pretraining(MaskedLM):
             self.next_sentence = False
             return
         inputs, encoded, logits = masked_lm_graph(encoder)
-        # Logits and loss are float32 under any policy.
-        head = keras.layers.Dense(
-            2,
-            kernel_initializer=keras.initializers.TruncatedNormal(
-                stddev=encoder.config.initializer_range
-            ),
-            dtype="float32",
-            name="next_sentence_logits",
+        sentence_logits = dense_head(
+            encoder, encoded["pooled_output"], 2, name="next_sentence_logits"
         )
         # MaskedLM's graph has no place for a second output: its constructor is passed over.
         super(MaskedLM, self).__init__(
             encoder,
             preprocessor,
             inputs,
-            {"masked_lm_logits": logits, "next_sentence_logits": head(encoded["pooled_output"])},
+            {"masked_lm_logits": logits, "next_sentence_logits": sentence_logits},
             loss_names=("masked_lm_loss", "next_sentence_loss"),
             score_names=("masked_lm_accuracy", "next_sentence_accuracy"),
             **({"pair": False} | kwargs),

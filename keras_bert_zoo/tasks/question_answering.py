@@ -6,7 +6,6 @@ import tensorflow as tf
 
 from keras_bert_zoo.encoders.transformer import TransformerEncoder, encoder_inputs
 from keras_bert_zoo.tasks.base import Task
-from keras_bert_zoo.tasks.columns import ReadsColumns
 from keras_bert_zoo.tasks.heads import (
     dense_head,
     example_weights,
@@ -23,7 +22,7 @@ TARGETS = ("start_positions", "end_positions")
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_zoo")
-class QuestionAnswering(ReadsColumns, Task):
+class QuestionAnswering(Task):
     """Says where in a text the answer to a question starts and ends (1810.04805, section 4.2).
 
     `W sequence_output + b` at every place, two numbers, without dropout. Inputs are pairs of a

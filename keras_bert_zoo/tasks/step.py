@@ -155,7 +155,7 @@ class SteppedModel(keras.Model):
             ValueError: if the optimizer clips by itself, `clip_norm` is not positive, a loss is
                 given to a task of several terms, or XLA to an encoder of dynamic length.
         """
-        check_jit(jit_compile, self.input["token_ids"].shape[1])
+        check_jit(jit_compile, self.input["token_ids"].shape[-1])
         optimizer = keras.optimizers.get(optimizer)
         for name in ("clipnorm", "global_clipnorm", "clipvalue"):
             # A LossScaleOptimizer has another within.

@@ -1,5 +1,7 @@
 """Training, evaluating and predicting on texts: raw examples become ids on the way in."""
 
+from collections.abc import Mapping
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -11,6 +13,7 @@ from keras_bert_zoo.tasks.inputs import (
     split_columns,
     text_dataset,
 )
+from keras_bert_zoo.tasks.labels import refuse_class_weight
 from keras_bert_zoo.tasks.step import SteppedModel
 
 
@@ -22,6 +25,20 @@ class TextModel(SteppedModel):
 
     preprocessor = None
     pair = None
+    # What to do instead of weighing classes; `None` where `class_weight` has a meaning.
+    instead_of_class_weight = None
+
+    def read_columns(self, x, y=None) -> tuple:
+        """Turns given columns into such as the rest of this class and Keras take.
+
+        Args:
+            x: texts or ids, in the forms of `fit`; a dataset is left as it is.
+            y: labels, or `None`.
+
+        Returns:
+            `(x, y)`.
+        """
+        return x, np.asarray(y) if isinstance(y, list) else y
 
     def prepare_labels(self, y):
         """Turns labels as users give them into those `loss_terms` takes, in graph."""
@@ -95,6 +112,9 @@ class TextModel(SteppedModel):
         """
         _check_end(x, steps_per_epoch, "steps_per_epoch")
         _check_end(validation_data, validation_steps, "validation_steps")
+        if self.instead_of_class_weight is not None:
+            refuse_class_weight(class_weight, self.instead_of_class_weight)
+        x, y = self.read_columns(x, y)
         self.check_labels(y)
         raw = self._is_raw(x, y)
         if isinstance(x, tf.data.Dataset):
@@ -111,7 +131,9 @@ class TextModel(SteppedModel):
         if validation_data is not None:
             parts = (validation_data, None, None)
             if isinstance(validation_data, tuple):
-                parts = keras.utils.unpack_x_y_sample_weight(validation_data)
+                *columns, weights = keras.utils.unpack_x_y_sample_weight(validation_data)
+                parts = (*self.read_columns(*columns), weights)
+                validation_data = keras.utils.pack_x_y_sample_weight(*parts)
             self.check_labels(parts[1])
             if self._is_raw(*parts[:2]):
                 validation_data = self._prepared(*parts, validation_batch_size or batch_size)
@@ -150,6 +172,7 @@ class TextModel(SteppedModel):
         The arguments are those of `keras.Model.evaluate`.
         """
         _check_end(x, steps, "steps")
+        x, y = self.read_columns(x, y)
         self.check_labels(y)
         if self._is_raw(x, y):
             x = self._prepared(x, y, sample_weight, batch_size)
@@ -170,15 +193,25 @@ class TextModel(SteppedModel):
         The arguments are those of `keras.Model.predict`.
         """
         _check_end(x, steps, "steps")
+        x, _ = self.read_columns(x)
+        if isinstance(x, Mapping) and any(len(part) == 0 for part in x.values()):
+            return self._no_outputs(next(iter(x.values())).shape[1:])
         if self._is_raw(x):
             x = text_dataset(x, batch_size=batch_size)
             if x.cardinality() == 0:
-                return keras.tree.map_structure(
-                    lambda t: np.zeros([0, *(size or 0 for size in t.shape[1:])], t.dtype),
-                    self.output,
-                )
+                return self._no_outputs((self.preprocessor.sequence_length,))
             x, batch_size = self._read(x), None
         return super().predict(x, batch_size=batch_size, verbose=verbose, steps=steps, **kwargs)
+
+    def _no_outputs(self, shape):
+        """What the model gives for no examples, whose ids have such a shape."""
+        known = dict(zip(range(1, 1 + len(shape)), shape, strict=True))
+
+        def empty(output):
+            sizes = [size or known.get(n, 0) for n, size in enumerate(output.shape[1:], 1)]
+            return np.zeros([0, *sizes], output.dtype)
+
+        return keras.tree.map_structure(empty, self.output)
 
     def _prepared(self, x, y, sample_weight, batch_size, shuffle=False, training=False):
         """Raw examples as a dataset of what the model and `loss_terms` take."""

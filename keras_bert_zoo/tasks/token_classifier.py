@@ -8,7 +8,6 @@ import tensorflow as tf
 
 from keras_bert_zoo.encoders.transformer import TransformerEncoder, encoder_inputs
 from keras_bert_zoo.tasks.base import Task
-from keras_bert_zoo.tasks.columns import ReadsColumns
 from keras_bert_zoo.tasks.heads import dense_head, given_losses, pad_rows, word_places
 from keras_bert_zoo.tasks.inputs import holds_text
 from keras_bert_zoo.tasks.labels import checked_labels, refuse_loss_name
@@ -18,7 +17,7 @@ from keras_bert_zoo.text.preprocessor import TextPreprocessor
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_zoo")
-class TokenClassifier(ReadsColumns, Task):
+class TokenClassifier(Task):
     """Says which label each token of a text has (arXiv 1810.04805, section 5.3).
 
     `softmax(W dropout(sequence_output) + b)` at every place. Outputs are float32 logits

@@ -414,3 +414,12 @@ def test_training_goes_on_after_reload(tmp_path, task):
     before = int(again.optimizer.iterations)
     again.fit(TEXTS, NAMES, batch_size=3, verbose=0)
     assert int(again.optimizer.iterations) == before + 2
+
+
+def test_ids_with_labels_in_a_list_and_no_ids_at_all():
+    task = tiny_classifier()
+    task.compile("sgd")
+    ids = {name: part.numpy() for name, part in task.preprocessor(["tea", "film"]).items()}
+    assert task.fit(ids, [0, 1], verbose=0).history["loss"]
+    assert task.fit(ids, ["bad", "good"], validation_data=(ids, [1, 1]), verbose=0).history
+    assert task.predict({name: part[:0] for name, part in ids.items()}).shape == (0, 2)
