@@ -1,6 +1,7 @@
 """Finds the weights of a model in a checkpoint, checks them all, and only then assigns them."""
 
 import dataclasses
+import functools
 import warnings
 from collections.abc import Callable, Mapping, Set
 
@@ -86,6 +87,7 @@ def fill(
     config: EncoderConfig,
     skip: Set[str] = frozenset(),
     extend_positions: str | None = None,
+    set_value: Callable | None = None,
 ) -> LoadReport:
     """Loads a checkpoint into a model, an encoder or one with heads.
 
@@ -99,6 +101,8 @@ def fill(
         skip: parts of the model that are not to be loaded, such as `"classifier"`.
         extend_positions: how to fill a position table that has more rows than the checkpoint's,
             one of `EXTENSIONS`, see `extended`; `None` if that is an error.
+        set_value: what takes a variable and a function that returns its value, as `first_values`
+            yields it; by default the value is assigned at once.
 
     Returns:
         A `LoadReport`.
@@ -119,14 +123,11 @@ def fill(
         _check_tied(source, matches, stored)
     for match in matches:
         variable = variables[match.pair.ours]
-        pieces = [
-            from_stored(source.layout, match.pair.ours, clean, source.read(name), match.shape)
-            for clean, name in zip(match.pair.theirs, match.stored, strict=True)
-        ]
-        value = np.concatenate(pieces, axis=-1) if len(pieces) > 1 else pieces[0]
-        if value.shape != tuple(variable.shape):  # Only a table of positions to be extended.
-            value = extended(value, variable.shape[0], extend_positions)
-        variable.assign(value)
+        value = functools.partial(_value, source, match, tuple(variable.shape), extend_positions)
+        if set_value is None:
+            variable.assign(value())
+        else:
+            set_value(variable, value)
     loaded = [match.pair.ours for match in matches]
     used = {name for match in matches for name in match.stored}
     return LoadReport(
@@ -135,6 +136,18 @@ def fill(
         missing=tuple(path for path in variables if path not in set(loaded)),
         unused=tuple(name for name in stored.values() if name not in used),
     )
+
+
+def _value(source, match, shape, extend_positions):
+    """Reads the value of a variable of that shape."""
+    pieces = [
+        from_stored(source.layout, match.pair.ours, clean, source.read(name), match.shape)
+        for clean, name in zip(match.pair.theirs, match.stored, strict=True)
+    ]
+    value = keras.ops.concatenate(pieces, axis=-1) if len(pieces) > 1 else pieces[0]
+    if tuple(value.shape) != shape:  # Only a table of positions to be extended.
+        value = extended(value, shape[0], extend_positions)
+    return value
 
 
 def class_count(source: TensorSource, config: EncoderConfig) -> int | None:

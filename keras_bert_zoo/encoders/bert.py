@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 import keras
 
+from keras_bert_zoo.checkpoints.first_values import first_values
 from keras_bert_zoo.checkpoints.folder import PresetFolder
 from keras_bert_zoo.checkpoints.loading import check_encoder, fill, warn_of_missing
 from keras_bert_zoo.encoders.transformer import TransformerEncoder
@@ -72,7 +73,14 @@ class BertEncoder(TransformerEncoder):
             return cls(config, **kwargs)
         with folder.tensors() as source:
             check_encoder(source, config, extend_positions)
-            encoder = cls(config, **kwargs)
-            encoder.load_report = fill(encoder, source, config, extend_positions=extend_positions)
+            with first_values() as set_first:
+                encoder = cls(config, **kwargs)
+                encoder.load_report = fill(
+                    encoder,
+                    source,
+                    config,
+                    extend_positions=extend_positions,
+                    set_value=set_first,
+                )
         warn_of_missing(encoder.load_report, "BertModel")
         return encoder
