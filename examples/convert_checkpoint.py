@@ -10,6 +10,7 @@ as the source tells, or else by the mean. The last line printed is JSON.
 
 import json
 import os
+import pathlib
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
@@ -57,6 +58,7 @@ def main(_):
         raise app.UsageError(f"--target must end in .keras, and is {FLAGS.target!r}.")
     if FLAGS.task == "BertEncoder" and FLAGS.format != "hf":
         raise app.UsageError("An encoder alone has --format=hf only; take --task=TextEmbedder.")
+    pathlib.Path(FLAGS.target).parent.mkdir(parents=True, exist_ok=True)
     name, task = load()
     print(task.load_report)
     if name == "BertEncoder":

@@ -6,7 +6,6 @@ The similarity of a pair is the cosine of its two vectors. The last line printed
 and Pearson's correlation with the scores, times 100, and the texts read a second.
 """
 
-import csv
 import json
 import os
 import time
@@ -32,30 +31,39 @@ flags.mark_flags_as_required(["preset", "sts_tsv"])
 
 def read_pairs(path, score_column, text_columns):
     """Reads scores, first and second texts; a ValueError names the line that is wrong."""
-    scores, first, second = [], [], []
-    columns = [score_column - 1, *(int(column) - 1 for column in text_columns)]
-    with open(path, encoding="utf-8-sig", newline="") as file:
-        rows = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
-        for line, row in enumerate(rows, 1):
+    rows = []
+    places = [score_column - 1, *(column - 1 for column in text_columns)]
+    with open(path, encoding="utf-8-sig", newline="\n") as file:
+        for line, text in enumerate(file, 1):
+            row = text.removesuffix("\n").removesuffix("\r").split("\t")
             if line == 1 and {"sentence1", "sentence2", "score"} <= set(row):
-                columns = [row.index(name) for name in ("score", "sentence1", "sentence2")]
+                places = [row.index(name) for name in ("score", "sentence1", "sentence2")]
                 continue
             try:
-                score, a, b = (row[column] for column in columns)
-                scores.append(float(score))
+                score, first, second = (row[place] for place in places)
+                rows.append((float(score), first, second))
             except (IndexError, ValueError):
                 raise ValueError(
-                    f"{path}, line {line}: a score in column {columns[0] + 1} and texts in "
-                    f"columns {columns[1] + 1} and {columns[2] + 1} are needed. The line has "
-                    f"{len(row)} columns: {row!r:.200}"
+                    f"{path}, line {line}: a score is needed in column {places[0] + 1}, and texts "
+                    f"in columns {places[1] + 1} and {places[2] + 1}. The line has {len(row)} "
+                    f"columns: {row!r:.200}"
                 ) from None
-            first.append(a)
-            second.append(b)
-    return scores, first, second
+    if len(rows) < 2:
+        raise ValueError(f"{path} has {len(rows)} pairs, and a correlation needs two at least.")
+    return zip(*rows, strict=True)
 
 
 def main(_):
-    scores, first, second = read_pairs(FLAGS.sts_tsv, FLAGS.score_column, FLAGS.text_columns)
+    try:
+        first, second = map(int, FLAGS.text_columns)
+        if min(first, second, FLAGS.score_column) < 1:
+            raise ValueError
+    except ValueError:
+        raise app.UsageError(
+            "--score_column is a number from 1, and --text_columns are two, such as 6,7."
+        ) from None
+    pairs = read_pairs(FLAGS.sts_tsv, FLAGS.score_column, (first, second))
+    scores, first, second = map(list, pairs)
     pooling = {"pooling": FLAGS.pooling} if FLAGS.pooling else {}
     embedder = kbz.TextEmbedder.from_preset(
         FLAGS.preset, sequence_length=FLAGS.max_seq_length, **pooling

@@ -33,7 +33,7 @@ flags.DEFINE_enum("combine", "concat", ["concat", "sum"], "How several layers be
 flags.DEFINE_enum("pooling", "mean", ["cls", "mean", "max"], "How a text's tokens become one.")
 flags.DEFINE_bool("normalize", False, "Whether vectors get length 1.")
 flags.DEFINE_integer("max_seq_length", None, "Tokens a text is cut to; the preset's by default.")
-flags.DEFINE_integer("batch_size", 32, "Texts a batch.")
+flags.DEFINE_integer("batch_size", 32, "Texts a batch.", lower_bound=1)
 flags.DEFINE_bool("do_lower_case", None, "Whether to lower-case; as the preset says by default.")
 flags.mark_flags_as_required(["preset", "input_file", "output_file"])
 
@@ -46,9 +46,11 @@ def count_lines(path):
     with open(path, "rb") as file:
         for count, line in enumerate(file, 1):
             try:
-                line.decode("utf-8")
+                text = line.decode("utf-8")
             except UnicodeDecodeError as error:
                 raise ValueError(f"{path}, line {count}: not UTF-8 text ({error}).") from error
+            if count == 1 and text == "\ufeff":
+                return 0  # A byte order mark alone.
     return count
 
 
@@ -87,14 +89,15 @@ def vector_file(path, shape, settings):
 
 def main(_):
     output = pathlib.Path(FLAGS.output_file)
-    if output.suffix not in (".npz", ".tsv"):
-        raise app.UsageError(f"--output_file must end in .npz or .tsv, not in {output.suffix!r}.")
+    if output.suffix not in (".npz", ".tsv") or output.is_dir():
+        raise app.UsageError(f"--output_file must be a file that ends in .npz or .tsv: {output}")
+    if not os.path.isfile(FLAGS.input_file):  # It is read twice, so it cannot be a pipe.
+        raise app.UsageError(f"--input_file is no file: {FLAGS.input_file}")
     try:
         layers = [int(layer) for layer in FLAGS.layers]
     except ValueError:
         raise app.UsageError(f"--layers are whole numbers. Received: {FLAGS.layers}") from None
     count = count_lines(FLAGS.input_file)
-    output.parent.mkdir(parents=True, exist_ok=True)
     embedder = kbz.TextEmbedder.from_preset(
         FLAGS.preset,
         lowercase=FLAGS.do_lower_case,
@@ -104,6 +107,9 @@ def main(_):
         layers=layers,
         combine=FLAGS.combine,
     )
+    if embedder.preprocessor is None:
+        raise ValueError(f"{FLAGS.preset} has no vocabulary, so its model cannot read texts.")
+    output.parent.mkdir(parents=True, exist_ok=True)
     settings = {
         "layers": layers,
         "combine": FLAGS.combine,
@@ -114,9 +120,13 @@ def main(_):
     bar = keras.utils.Progbar(count, unit_name="text")
     start = time.perf_counter()
     with vector_file(output, (count, width), settings) as write:
+        done = 0
         for chunk in read_chunks(FLAGS.input_file):
             write(embedder.embed(chunk, batch_size=FLAGS.batch_size, verbose=0))
             bar.add(len(chunk))
+            done += len(chunk)
+        if done != count:
+            raise ValueError(f"{FLAGS.input_file} changed while it was read: nothing was written.")
     seconds = time.perf_counter() - start
     print(
         json.dumps(

@@ -1,5 +1,6 @@
 """The description of a transformer encoder, and the two files the world keeps it in."""
 
+import contextlib
 import dataclasses
 import json
 import numbers
@@ -7,6 +8,8 @@ import os
 import pathlib
 
 ACTIVATIONS = ("gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "tanh")
+
+_LARGEST = 10**18  # Beyond any size, and within what every type of number holds.
 
 # Settings of a Hugging Face config.json that would change what is computed, with the only values
 # that mean the plain post-norm encoder. A file that asks for more is refused, not half obeyed.
@@ -191,16 +194,20 @@ def read_config_values(path: str | os.PathLike) -> tuple[pathlib.Path, dict]:
     path = pathlib.Path(path)
     if path.is_dir():
         found = [path / name for name in ("config.json", "bert_config.json")]
-        found = [file for file in found if file.is_file()]
+        found = [file for file in found if os.path.lexists(file)]
         if not found:
-            raise ValueError(f"No config.json or bert_config.json in the folder {path}")
+            there = ", ".join(sorted(child.name for child in path.iterdir())[:10])
+            raise ValueError(
+                f"No config.json or bert_config.json in the folder {path}, which a model's folder "
+                f"has. There is: {there or 'nothing'}"
+            )
         path = found[0]
     try:
         values = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ValueError(f"The config file {path} cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"The config file {path} is not JSON: {error}") from error
+        raise ValueError(f"The config file {path} is not JSON in UTF-8: {error}") from error
     if not isinstance(values, dict):
         raise ValueError(f"{path}: A config file holds one JSON object. Received: {values!r:.80}")
     return path, values
@@ -213,7 +220,11 @@ def _number(name, value, whole):
         raise ValueError(
             f"`{name}` must be {'a whole number' if whole else 'a number'}. Received: {value!r}"
         )
+    with contextlib.suppress(OverflowError):
+        value = int(value) if whole else float(value)
+    if abs(value) > _LARGEST:
+        raise ValueError(f"`{name}` must be at most {_LARGEST:.0e}. Received: {value!r:.40}")
     smallest = 0 if name in ("pad_token_id", "num_hidden_layers") else 1
     if whole and value < smallest:
         raise ValueError(f"`{name}` must be at least {smallest}. Received: {value!r}")
-    return int(value) if whole else float(value)
+    return value

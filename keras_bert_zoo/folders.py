@@ -22,7 +22,8 @@ def replaced_folder(
 
     Args:
         path: the folder to make or to replace. Missing parents are made.
-        ours: names that may lie in a folder that is replaced, as those of what is written.
+        ours: names that may lie in a folder that is replaced, as those of what is written. One
+            with a slash is of a file in a folder that may hold that alone.
         kind: what is written, for messages.
 
     Yields:
@@ -83,12 +84,20 @@ def _check(path, ours, kind):
             f"{path} is a mount point, which cannot be replaced: name a folder in it, such as "
             f"{path / '1'}"
         )
-    others = sorted(set(children) - set(ours))
+    others = sorted(name for name in children if not _is_ours(path / name, ours))
     if others:
         raise ValueError(
             f"The folder {path} holds what is no part of {kind} ({', '.join(others)}): name a new "
             "folder."
         )
+
+
+def _is_ours(child, ours):
+    """Whether a file is among those, or a folder holds none but those."""
+    if child.name in ours:
+        return True
+    within = {name.partition("/")[2] for name in ours if name.startswith(f"{child.name}/")}
+    return bool(within) and child.is_dir() and set(os.listdir(child)) <= within
 
 
 def _make_parents(path, kind):

@@ -11,6 +11,8 @@ from keras_bert_zoo.config import EncoderConfig, read_config_values
 from keras_bert_zoo.hub import find_folder
 from keras_bert_zoo.presets import PRESETS
 
+_OBJECTS = 1 << 18  # What the Keras objects of a block take, in weights: some 1 MB.
+
 
 @dataclasses.dataclass(frozen=True)
 class PresetFolder:
@@ -40,7 +42,7 @@ class PresetFolder:
         Raises:
             ValueError: if there is no such preset, or its config is that of another model.
         """
-        if not load_weights and preset in PRESETS:
+        if not load_weights and isinstance(preset, str) and preset in PRESETS:
             return cls(None, PRESETS[preset].config, {}, PRESETS[preset].lowercase)
         # Weights are fetched only once it is known that they are a BERT's.
         path = find_folder(preset, load_weights=False)
@@ -55,9 +57,19 @@ class PresetFolder:
 
     @property
     def architectures(self) -> tuple[str, ...]:
-        """Names of Hugging Face's classes that the weights are of; () if the config has none."""
+        """Names of Hugging Face's classes that the weights are of; () if the config has none.
+
+        Raises:
+            ValueError: if what it has are no names.
+        """
         names = self.values.get("architectures") or ()
-        return tuple(name for name in names if isinstance(name, str))
+        names = (names,) if isinstance(names, str) else names
+        if isinstance(names, (list, tuple)) and all(isinstance(name, str) for name in names):
+            return tuple(names)
+        raise ValueError(
+            f"The config in {self.path} has `architectures` that are no list of names. Received: "
+            f"{names!r:.200}"
+        )
 
     @property
     def label_names(self) -> list[str] | None:
@@ -71,12 +83,18 @@ class PresetFolder:
             return None
         with contextlib.suppress(AttributeError, TypeError, ValueError):
             by_number = {int(number): name for number, name in labels.items()}
-            if sorted(by_number) == list(range(len(by_number))):
+            whole = len(by_number) == len(labels) and sorted(by_number) == list(range(len(labels)))
+            kinds = {type(name) for name in by_number.values()}
+            if whole and kinds <= {str, int, float}:
                 return [str(by_number[number]) for number in range(len(by_number))]
         raise ValueError(
             f"The config in {self.path} has an `id2label` that is no object of numbers from 0 and "
             f'names, such as {{"0": "no", "1": "yes"}}. Received: {labels!r:.200}'
         )
+
+    def with_config(self, config: EncoderConfig) -> "PresetFolder":
+        """The same preset with another config."""
+        return dataclasses.replace(self, config=config)
 
     def tensors(self) -> TensorSource:
         """Opens the weights."""
@@ -95,6 +113,11 @@ class PresetFolder:
         Raises:
             ValueError: if there is no such field, or a value is not allowed.
         """
+        if not isinstance(changes, Mapping | None):
+            raise ValueError(
+                "`config_changes` are fields of the config by name, such as "
+                f'{{"hidden_dropout_prob": 0.0}}. Received: {changes!r:.80}'
+            )
         changes = dict(changes or {})
         if positions is not None and positions > self.config.max_position_embeddings:
             changes.setdefault("max_position_embeddings", positions)
@@ -107,12 +130,11 @@ class PresetFolder:
     def check_memory(self, config: EncoderConfig) -> None:
         """Refuses a config whose weights alone are more than this machine's memory.
 
-        Where weights are loaded, the checkpoint's shapes say more: this is for fresh ones.
-
         Raises:
             ValueError: if they are.
         """
         block = 4 * config.hidden_size**2 + 2 * config.hidden_size * config.intermediate_size
+        block += _OBJECTS
         rows = config.vocab_size + config.max_position_embeddings + config.type_vocab_size
         weights = config.num_hidden_layers * block + rows * config.hidden_size
         try:
@@ -121,6 +143,6 @@ class PresetFolder:
             return  # A system that does not tell.
         if 4 * weights > memory:
             raise ValueError(
-                f"The config in {self.path} is of a model of {weights:,} weights, which take "
-                f"{4 * weights / 2**30:,.0f} GiB, and this machine has {memory / 2**30:,.0f} GiB."
+                f"The config in {self.path} is of a model that takes {4 * weights / 2**30:,.0f} "
+                f"GiB, and this machine has {memory / 2**30:,.0f} GiB."
             )

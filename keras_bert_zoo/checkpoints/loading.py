@@ -1,21 +1,30 @@
 """Finds the weights of a model in a checkpoint, checks them all, and only then assigns them."""
 
 import dataclasses
-import functools
+import math
 import warnings
 from collections.abc import Callable, Mapping, Set
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from keras_bert_zoo.checkpoints.arrays import extended, from_stored, piece_shape, stored_shape
-from keras_bert_zoo.checkpoints.names import TIED_TABLE, WITHOUT_POOLER, Pair, cleaned, name_pairs
+from keras_bert_zoo.checkpoints.names import (
+    TIED,
+    Pair,
+    cleaned,
+    name_pairs,
+    variables_by_path,
+)
 from keras_bert_zoo.checkpoints.tensors import TensorSource
 from keras_bert_zoo.config import EncoderConfig
+from keras_bert_zoo.layers.initializers import TruncatedNormal, undrawn
 
 EXTENSIONS = ("copy", "interpolate")
 _NAMED = 4  # How many names an error gives as examples.
-_TOKENS, _POSITIONS = "token_embedding/embeddings", "embeddings/position_table"
+_PART = 2 << 20  # Numbers that are assigned together.
+_POSITIONS = "embeddings/position_table"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,13 +90,61 @@ def check_encoder(
     _match(source, config, shape_of, extend_positions)
 
 
+def warn_of_more_blocks(source: TensorSource, config: EncoderConfig) -> None:
+    """Warns if a checkpoint has blocks that its own config does not tell of."""
+    blocks = config.num_hidden_layers
+    stored = cleaned(source.layout, source.shapes(), blocks + 1)
+    start = f"block_{blocks}/"
+    pairs = name_pairs(source.layout, blocks + 1)
+    further = [name for pair in pairs if pair.ours.startswith(start) for name in pair.theirs]
+    if any(name in stored for name in further):
+        warnings.warn(
+            f"{source.origin} has more blocks than the {blocks} that its config tells of "
+            "(`num_hidden_layers`): the config may be that of another model. The first ones are "
+            "loaded.",
+            stacklevel=3,
+        )
+
+
+def build_and_fill(
+    build: Callable[[], keras.Model],
+    source: TensorSource,
+    config: EncoderConfig,
+    skip: Set[str] = frozenset(),
+    extend_positions: str | None = None,
+) -> tuple[keras.Model, LoadReport]:
+    """Builds a model and loads a checkpoint into it.
+
+    Initial values are drawn only for what the checkpoint lacks.
+
+    Args:
+        build: makes the model.
+        source, config, skip, extend_positions: as in `fill`.
+
+    Returns:
+        The model and a `LoadReport`.
+
+    Raises:
+        ValueError: as `fill` does.
+    """
+    with undrawn():
+        model = build()
+    report = fill(model, source, config, skip, extend_positions)
+    variables = variables_by_path(model)
+    for path in report.missing:
+        # Biases start at zero, and scales at one, without a draw.
+        if path.endswith("/kernel"):
+            variable = variables[path]
+            variable.assign(TruncatedNormal(config.initializer_range)(variable.shape))
+    return model, report
+
+
 def fill(
     model: keras.Model,
     source: TensorSource,
     config: EncoderConfig,
     skip: Set[str] = frozenset(),
     extend_positions: str | None = None,
-    set_value: Callable | None = None,
 ) -> LoadReport:
     """Loads a checkpoint into a model, an encoder or one with heads.
 
@@ -101,8 +158,6 @@ def fill(
         skip: parts of the model that are not to be loaded, such as `"classifier"`.
         extend_positions: how to fill a position table that has more rows than the checkpoint's,
             one of `EXTENSIONS`, see `extended`; `None` if that is an error.
-        set_value: what takes a variable and a function that returns its value, as `first_values`
-            yields it; by default the value is assigned at once.
 
     Returns:
         A `LoadReport`.
@@ -111,7 +166,7 @@ def fill(
         ValueError: if a weight of the encoder is missing, a weight has another shape, or the
             masked-language-model head has a token table of its own.
     """
-    variables = {variable.path: variable for variable in model.weights}
+    variables = variables_by_path(model)
 
     def shape_of(pair):
         if pair.ours not in variables or pair.part in skip:
@@ -119,17 +174,13 @@ def fill(
         return piece_shape(tuple(variables[pair.ours].shape), len(pair.theirs))
 
     matches, stored = _match(source, config, shape_of, extend_positions)
+    used = {name for match in matches for name in match.stored}
     if any(match.pair.part == "masked_lm" for match in matches):
-        _check_tied(source, matches, stored)
+        used |= _check_tied(source, stored)
     for match in matches:
         variable = variables[match.pair.ours]
-        value = functools.partial(_value, source, match, tuple(variable.shape), extend_positions)
-        if set_value is None:
-            variable.assign(value())
-        else:
-            set_value(variable, value)
+        _assign(variable, _value(source, match, tuple(variable.shape), extend_positions))
     loaded = [match.pair.ours for match in matches]
-    used = {name for match in matches for name in match.stored}
     return LoadReport(
         source=source.origin,
         loaded=tuple(loaded),
@@ -140,24 +191,51 @@ def fill(
 
 def _value(source, match, shape, extend_positions):
     """Reads the value of a variable of that shape."""
-    pieces = [
-        from_stored(source.layout, match.pair.ours, clean, source.read(name), match.shape)
-        for clean, name in zip(match.pair.theirs, match.stored, strict=True)
-    ]
+    pieces = []
+    for clean, name in zip(match.pair.theirs, match.stored, strict=True):
+        array = source.read(name)
+        # A sum is finite only if all of it is, and takes no memory; but one may overflow itself.
+        if not np.isfinite(array.sum()) and not np.isfinite(array).all():
+            raise ValueError(
+                f"{name} in {source.origin} holds numbers that are NaN or infinite: the training "
+                "that wrote it went wrong, or it was stored in too small a type."
+            )
+        pieces.append(from_stored(source.layout, match.pair.ours, clean, array, match.shape))
     value = keras.ops.concatenate(pieces, axis=-1) if len(pieces) > 1 else pieces[0]
     if tuple(value.shape) != shape:  # Only a table of positions to be extended.
         value = extended(value, shape[0], extend_positions)
     return value
 
 
+def _assign(variable, value):
+    """Assigns a value, a large one row by row.
+
+    `assign` needs the memory of a variable twice over, which TensorFlow then keeps.
+    """
+    whole = variable.value
+    rows = max(1, _PART // max(1, math.prod(value.shape[1:])))
+    if len(value) <= rows or not isinstance(whole, tf.Variable):
+        variable.assign(value)
+        return
+    for first in range(0, len(value), rows):
+        part = tf.cast(value[first : first + rows], whole.dtype)
+        whole.scatter_update(tf.IndexedSlices(part, tf.range(first, first + len(part))))
+
+
 def class_count(source: TensorSource, config: EncoderConfig) -> int | None:
     """How many outputs the classifier in a checkpoint has; `None` if there is no classifier."""
     stored = cleaned(source.layout, source.shapes(), config.num_hidden_layers)
-    for pair in name_pairs(source.layout, 0):
-        if pair.part == "classifier" and pair.shape == "C" and pair.theirs[0] in stored:
-            shape = source.shapes()[stored[pair.theirs[0]]]
-            return shape[0] if len(shape) == 1 else None
-    return None
+    names = {p.shape: p.theirs[0] for p in name_pairs(source.layout, 0) if p.part == "classifier"}
+    there = {shape: stored[name] for shape, name in names.items() if name in stored}
+    if not there:
+        return None
+    shapes = source.shapes()
+    if there.keys() != names.keys() or len(shapes[there["C"]]) != 1:
+        raise ValueError(
+            f"{source.origin} holds half a classifier, {', '.join(there.values())}: a matrix and a "
+            "vector are needed. Nothing was loaded."
+        )
+    return shapes[there["C"]][0]
 
 
 def parts_in(source: TensorSource, config: EncoderConfig) -> set[str]:
@@ -172,17 +250,19 @@ def parts_in(source: TensorSource, config: EncoderConfig) -> set[str]:
 
 
 def warn_of_missing(
-    report: LoadReport, architecture: str, reasons: Mapping[str, str | None] | None = None
+    report: LoadReport,
+    reads_pooler: bool = True,
+    reasons: Mapping[str, str | None] | None = None,
 ) -> None:
     """Warns of the parts of a model that were not loaded, but for a pooler that nothing reads.
 
     Args:
         report: what came of loading.
-        architecture: the name that Hugging Face has for such a model.
+        reads_pooler: whether an output of the model depends on the pooler.
         reasons: by the part that was not to be loaded, why.
     """
     layers = dict.fromkeys(path.split("/")[0] for path in report.missing)
-    if architecture in WITHOUT_POOLER:
+    if not reads_pooler:
         layers.pop("pooler", None)
     if layers:
         why = "".join(f", as {reason}" for reason in (reasons or {}).values() if reason)
@@ -210,17 +290,20 @@ def _match(
             f"`extend_positions` must be one of {', '.join(EXTENSIONS)}, or None. "
             f"Received: {extend_positions!r}"
         )
-    shapes = source.shapes()
+    shapes, kinds = source.shapes(), source.stored()
     stored = cleaned(source.layout, shapes, config.num_hidden_layers)
     matches, missing, wrong, positions = [], [], [], None
+    absent: dict[str, list] = {}  # What is not there, of the parts that may be missing.
     for pair in name_pairs(source.layout, config.num_hidden_layers):
         shape = shape_of(pair)
         if shape is None:
             continue
         lacking = [name for name in pair.theirs if name not in stored]
         if lacking:
-            if pair.part == "encoder" or len(lacking) < len(pair.theirs):
-                missing += lacking
+            if pair.part != "encoder":
+                absent.setdefault(pair.part, []).extend(lacking)
+                continue
+            missing += lacking
             if len(missing) > _NAMED:
                 break
             continue
@@ -233,7 +316,12 @@ def _match(
                 shape = found
             elif found != expected:
                 wrong.append(f"{name} has the shape {found}, and the config asks for {expected}")
+            elif "float" not in kinds[name].dtype:
+                wrong.append(f"{name} holds {kinds[name].dtype}, and weights are floats")
         matches.append(_Match(pair, shape, names))
+    # A part may be missing, and not half of it.
+    for part in {match.pair.part for match in matches} & absent.keys():
+        missing += absent[part]
     if missing:
         _refuse_missing(source, missing, stored, found_any=bool(matches))
     if wrong:
@@ -267,16 +355,22 @@ def _refuse_missing(source, missing, stored, found_any):
     )
 
 
-def _check_tied(source, matches, stored):
-    """Refuses a head with a token table of its own, as ours shares the encoder's."""
-    if source.layout != "hugging_face":
-        return
-    copies = [name for name in source.shapes() if name.endswith(TIED_TABLE)]
-    table = next(match for match in matches if match.pair.ours == _TOKENS)
-    for name in copies:
-        if not np.array_equal(source.read(name), source.read(table.stored[0])):
+def _check_tied(source, stored):
+    """Refuses a head with a token table of its own, as ours shares the encoder's.
+
+    Returns:
+        The stored names of what is there twice.
+    """
+    copies = set()
+    for copy, original in TIED.items():
+        if copy not in stored or original not in stored:
+            continue
+        name, original = stored[copy], stored[original]
+        if not np.array_equal(source.read(name), source.read(original), equal_nan=True):
             raise ValueError(
-                f"In {source.origin} the masked-language-model head has a token table of its own, "
-                f"{name}, and ours shares the encoder's: load the encoder alone, with "
+                f"In {source.origin} the masked-language-model head has a table of its own, "
+                f"{name}, and ours shares {original}: load the encoder alone, with "
                 "`BertEncoder.from_preset`."
             )
+        copies.add(name)
+    return copies

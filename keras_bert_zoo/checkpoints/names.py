@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+import keras
+
 from keras_bert_zoo.checkpoints.garden import garden_names
 
 LAYOUTS = ("hugging_face", "google", "garden")
@@ -70,7 +72,7 @@ _VARIABLES = {
 }
 
 # Rewritings that make names of one layout the same however they were saved, and names that are
-# no weights of a model: buffers, copies of tied weights, and optimizers' state.
+# no weights of a model: buffers and optimizers' state.
 _CLEANING = {
     "hugging_face": (
         (r"^module\.", ""),
@@ -81,17 +83,18 @@ _CLEANING = {
     "google": ((r"^bert/", ""),),
 }
 _NO_WEIGHTS = {
-    "hugging_face": r"embeddings\.(position_ids|token_type_ids)|cls\.predictions\.decoder\..*",
+    "hugging_face": r"embeddings\.(position_ids|token_type_ids)",
     "google": r"(.*/)?(adam_[mv]|lamb_[mv]|Adam(_\d+)?|LAMB(_\d+)?|Momentum"
     r"|ExponentialMovingAverage)|(.*/)?global_step|(.*/)?beta[12]_power(_\d+)?"
     r"|(.*/)?(current_loss_scale|good_steps|bad_steps|loss_scale)",
     "garden": r"_CHECKPOINTABLE_OBJECT_GRAPH|(save_counter|global_step)/.*|.*/\.OPTIMIZER_SLOT/.*"
     r"|optimizer/.*|train_loss/.*|validation_loss/.*|.*metrics/.*",
 }
-TIED_TABLE = "cls.predictions.decoder.weight"
-
-# Hugging Face's classes whose checkpoints have no pooler, as nothing in them reads it.
-WITHOUT_POOLER = ("BertForMaskedLM", "BertForTokenClassification", "BertForQuestionAnswering")
+# Weights of a head that are the same as others, and may be stored with them or in their place.
+TIED = {
+    "cls.predictions.decoder.weight": "embeddings.word_embeddings.weight",
+    "cls.predictions.decoder.bias": "cls.predictions.bias",
+}
 
 
 class Pair(NamedTuple):
@@ -156,4 +159,25 @@ def cleaned(layout: str, names: Iterable[str], num_hidden_layers: int) -> dict[s
                 "take one out."
             )
         found[clean] = name
+    for copy, original in TIED.items():
+        if copy in found and original not in found:
+            found[original] = found.pop(copy)
     return found if layout != "garden" else garden_names(found, num_hidden_layers)
+
+
+def variables_by_path(model: keras.Model) -> dict[str, keras.Variable]:
+    """Gives the weights of a model by the paths that the table has for them.
+
+    A model that was made in a `keras.name_scope`, or in a layer, has a prefix before all of them.
+
+    Raises:
+        ValueError: if the model has no encoder of ours.
+    """
+    tokens = TABLE[0][2]
+    paths = [variable.path for variable in model.weights if variable.path.endswith(tokens)]
+    if len(paths) != 1:
+        raise ValueError(
+            f"{model.name} has {len(paths)} weights named {tokens}, and one encoder is needed."
+        )
+    prefix = paths[0].removesuffix(tokens)
+    return {variable.path.removeprefix(prefix): variable for variable in model.weights}

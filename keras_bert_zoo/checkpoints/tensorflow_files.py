@@ -136,7 +136,8 @@ def find_prefix(folder: pathlib.Path) -> pathlib.Path | None:
         return folder / latest
     raise ValueError(
         f"{folder} has {len(prefixes)} checkpoints ({', '.join(prefixes)}) and no file "
-        f"`checkpoint` that names one of them. Name one: {str(folder / prefixes[-1])!r}"
+        "`checkpoint` that names one of them. Put the others elsewhere, or write such a file with "
+        f'the line: model_checkpoint_path: "{prefixes[-1]}"'
     )
 
 

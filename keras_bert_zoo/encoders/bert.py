@@ -5,9 +5,13 @@ from collections.abc import Mapping
 
 import keras
 
-from keras_bert_zoo.checkpoints.first_values import first_values
 from keras_bert_zoo.checkpoints.folder import PresetFolder
-from keras_bert_zoo.checkpoints.loading import check_encoder, fill, warn_of_missing
+from keras_bert_zoo.checkpoints.loading import (
+    build_and_fill,
+    check_encoder,
+    warn_of_missing,
+    warn_of_more_blocks,
+)
 from keras_bert_zoo.encoders.transformer import TransformerEncoder
 
 
@@ -73,14 +77,11 @@ class BertEncoder(TransformerEncoder):
             return cls(config, **kwargs)
         with folder.tensors() as source:
             check_encoder(source, config, extend_positions)
-            with first_values() as set_first:
-                encoder = cls(config, **kwargs)
-                encoder.load_report = fill(
-                    encoder,
-                    source,
-                    config,
-                    extend_positions=extend_positions,
-                    set_value=set_first,
-                )
-        warn_of_missing(encoder.load_report, "BertModel")
+            folder.check_memory(config)
+            encoder, encoder.load_report = build_and_fill(
+                lambda: cls(config, **kwargs), source, config, extend_positions=extend_positions
+            )
+            if config.num_hidden_layers == folder.config.num_hidden_layers:
+                warn_of_more_blocks(source, config)
+        warn_of_missing(encoder.load_report)
         return encoder

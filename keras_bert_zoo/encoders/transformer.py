@@ -7,6 +7,7 @@ import keras
 from keras_bert_zoo.checkpoints.saving import save_preset
 from keras_bert_zoo.config import EncoderConfig
 from keras_bert_zoo.layers.embeddings import EmbeddingSum
+from keras_bert_zoo.layers.initializers import TruncatedNormal
 from keras_bert_zoo.layers.pooler import Pooler
 from keras_bert_zoo.layers.transformer import TransformerBlock
 
@@ -28,6 +29,7 @@ class TransformerEncoder(keras.Model):
         output_hidden_states: whether every layer's states are outputs too.
         output_attentions: whether the attention probabilities are outputs too.
         dtype: dtype policy of all layers; the global policy by default.
+        name: name of the model.
 
     Attributes:
         config: the `EncoderConfig`.
@@ -47,11 +49,15 @@ class TransformerEncoder(keras.Model):
         output_hidden_states: bool = False,
         output_attentions: bool = False,
         dtype=None,
-        **kwargs,
+        name: str | None = None,
     ):
         if not isinstance(config, EncoderConfig):
             raise ValueError(f"`config` must be an EncoderConfig. Received: {config!r}")
         longest = config.max_position_embeddings
+        if sequence_length is not None and type(sequence_length) is not int:
+            raise ValueError(
+                f"`sequence_length` is a whole number, or None. Received: {sequence_length!r}"
+            )
         if sequence_length is not None and not 1 <= sequence_length <= longest:
             raise ValueError(
                 f"`sequence_length` must lie between 1 and the {longest} rows of the position "
@@ -61,9 +67,7 @@ class TransformerEncoder(keras.Model):
         token_embedding = keras.layers.ReversibleEmbedding(
             config.vocab_size,
             config.embedding_size or config.hidden_size,
-            embeddings_initializer=keras.initializers.TruncatedNormal(
-                stddev=config.initializer_range
-            ),
+            embeddings_initializer=TruncatedNormal(config.initializer_range),
             dtype=policy,
             name="token_embedding",
         )
@@ -108,7 +112,7 @@ class TransformerEncoder(keras.Model):
             outputs["hidden_states"] = hidden_states
         if output_attentions:
             outputs["attentions"] = attentions
-        super().__init__(inputs=inputs, outputs=outputs, **kwargs)
+        super().__init__(inputs=inputs, outputs=outputs, name=name)
 
         self.config = config
         self.sequence_length = sequence_length
@@ -135,7 +139,7 @@ class TransformerEncoder(keras.Model):
             ValueError: as `save_preset` does.
             ImportError: if safetensors is not installed.
         """
-        save_preset(filepath, self, self.config, "BertModel", tokenizer)
+        save_preset(filepath, self, self.config, "BertModel", tokenizer=tokenizer)
 
     def get_config(self):
         return {

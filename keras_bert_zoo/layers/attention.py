@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_bert_zoo.layers.dropout import Dropout
+from keras_bert_zoo.layers.initializers import TruncatedNormal
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_zoo")
@@ -59,7 +60,7 @@ class SelfAttention(keras.layers.Layer):
         self.head_size = width // self.num_heads
 
         def dense(units, name):
-            initializer = keras.initializers.TruncatedNormal(stddev=self.initializer_range)
+            initializer = TruncatedNormal(self.initializer_range)
             layer = keras.layers.Dense(
                 units, kernel_initializer=initializer, dtype=self.dtype_policy, name=name
             )

@@ -5,6 +5,7 @@ import tensorflow as tf
 from keras import ops
 
 from keras_bert_zoo.layers.dropout import Dropout
+from keras_bert_zoo.layers.initializers import TruncatedNormal
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_zoo")
@@ -63,7 +64,7 @@ class EmbeddingSum(keras.layers.Layer):
         if projection_size is not None:
             self.projection = keras.layers.Dense(
                 projection_size,
-                kernel_initializer=_truncated_normal(initializer_range),
+                kernel_initializer=TruncatedNormal(initializer_range),
                 dtype=self.dtype_policy,
                 name="projection",
             )
@@ -76,13 +77,13 @@ class EmbeddingSum(keras.layers.Layer):
         self.position_table = self.add_weight(
             name="position_table",
             shape=(self.max_positions, width),
-            initializer=_truncated_normal(self.initializer_range),
+            initializer=TruncatedNormal(self.initializer_range),
         )
         if self.num_segments:
             self.segment_table = self.add_weight(
                 name="segment_table",
                 shape=(self.num_segments, width),
-                initializer=_truncated_normal(self.initializer_range),
+                initializer=TruncatedNormal(self.initializer_range),
             )
         self.layer_norm.build(token_vectors_shape)
         if self.projection is not None:
@@ -136,7 +137,3 @@ class EmbeddingSum(keras.layers.Layer):
             "epsilon": self.epsilon,
             "initializer_range": self.initializer_range,
         }
-
-
-def _truncated_normal(stddev):
-    return keras.initializers.TruncatedNormal(stddev=stddev)

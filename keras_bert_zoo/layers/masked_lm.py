@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from keras_bert_zoo.layers.activations import get_activation
+from keras_bert_zoo.layers.initializers import TruncatedNormal
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_zoo")
@@ -43,7 +44,7 @@ class MaskedLMTransform(keras.layers.Layer):
         self.dense = keras.layers.Dense(
             units,
             activation=get_activation(activation),
-            kernel_initializer=keras.initializers.TruncatedNormal(stddev=initializer_range),
+            kernel_initializer=TruncatedNormal(initializer_range),
             dtype=self.dtype_policy,
             name="dense",
         )

@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from keras_bert_zoo.layers.initializers import TruncatedNormal
+
 
 @keras.saving.register_keras_serializable(package="keras_bert_zoo")
 class Pooler(keras.layers.Layer):
@@ -27,7 +29,7 @@ class Pooler(keras.layers.Layer):
         self.dense = keras.layers.Dense(
             width,
             activation="tanh",
-            kernel_initializer=keras.initializers.TruncatedNormal(stddev=self.initializer_range),
+            kernel_initializer=TruncatedNormal(self.initializer_range),
             dtype=self.dtype_policy,
             name="dense",
         )

@@ -5,6 +5,7 @@ import keras
 from keras_bert_zoo.layers.activations import get_activation
 from keras_bert_zoo.layers.attention import SelfAttention
 from keras_bert_zoo.layers.dropout import Dropout
+from keras_bert_zoo.layers.initializers import TruncatedNormal
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_zoo")
@@ -103,7 +104,7 @@ class TransformerBlock(keras.layers.Layer):
         return keras.layers.Dense(
             units,
             activation=activation,
-            kernel_initializer=keras.initializers.TruncatedNormal(stddev=self.initializer_range),
+            kernel_initializer=TruncatedNormal(self.initializer_range),
             dtype=self.dtype_policy,
             name=name,
         )

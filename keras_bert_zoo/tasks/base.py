@@ -9,6 +9,7 @@ import tensorflow as tf
 from keras_bert_zoo.encoders.transformer import freeze_layers, frozen_layers
 from keras_bert_zoo.serving.export import export_saved_model
 from keras_bert_zoo.tasks.presets import PresetModel
+from keras_bert_zoo.text.preprocessor import TextPreprocessor
 
 
 class Task(PresetModel):
@@ -139,6 +140,10 @@ class Task(PresetModel):
 def _check_preprocessor(encoder, preprocessor):
     if preprocessor is None:
         return
+    if not isinstance(preprocessor, TextPreprocessor):
+        raise ValueError(
+            f"`preprocessor` is a TextPreprocessor, or None. Received: {preprocessor!r:.80}"
+        )
     rows, tokenizer = encoder.config.vocab_size, preprocessor.tokenizer
     if tokenizer.has_vocabulary and tokenizer.vocabulary_size > rows:
         raise ValueError(

@@ -10,7 +10,11 @@ from keras_bert_zoo.encoders.transformer import TransformerEncoder, encoder_inpu
 from keras_bert_zoo.tasks.base import Task
 from keras_bert_zoo.tasks.heads import dense_head, example_weights, given_losses
 from keras_bert_zoo.tasks.labels import assertions, checked_labels, refuse_loss_name
-from keras_bert_zoo.tasks.preset_heads import classifier_arguments, label_settings
+from keras_bert_zoo.tasks.preset_heads import (
+    check_problem_type,
+    classifier_arguments,
+    label_settings,
+)
 from keras_bert_zoo.tasks.step import same_class, weighed
 from keras_bert_zoo.text.preprocessor import TextPreprocessor
 
@@ -201,13 +205,9 @@ class TextClassifier(Task):
     @classmethod
     def check_problem_type(cls, folder, classes):
         """Raises ValueError if a preset's classifier, of so many outputs, decides otherwise."""
-        kind = folder.values.get("problem_type")
-        if kind == "multi_label_classification":
-            raise ValueError(
-                f"The model in {folder.path} gives several labels to a text: load it as "
-                "MultiLabelClassifier."
-            )
-        if kind == "regression" and classes > 1:
+        kinds = ("regression", "single_label_classification")
+        check_problem_type(folder, kinds, instead="MultiLabelClassifier")
+        if folder.values.get("problem_type") == "regression" and classes > 1:
             raise ValueError(
                 f"The model in {folder.path} is a regression of {classes} numbers, and one of "
                 "one number is what there is."

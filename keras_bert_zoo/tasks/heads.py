@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from keras_bert_zoo.encoders.transformer import TransformerEncoder
 from keras_bert_zoo.layers.dropout import Dropout
+from keras_bert_zoo.layers.initializers import TruncatedNormal
 
 
 def dense_head(
@@ -26,9 +27,7 @@ def dense_head(
         vectors = Dropout(dropout, name="head_dropout", dtype=vectors.dtype)(vectors)
     return keras.layers.Dense(
         units,
-        kernel_initializer=keras.initializers.TruncatedNormal(
-            stddev=encoder.config.initializer_range
-        ),
+        kernel_initializer=TruncatedNormal(encoder.config.initializer_range),
         dtype="float32",
         name=name,
     )(vectors)

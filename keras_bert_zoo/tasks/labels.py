@@ -1,6 +1,6 @@
 """Names of labels, and what the tasks that have such refuse."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import tensorflow as tf
 
@@ -18,8 +18,8 @@ def checked_labels(labels: Sequence[str], fewest: int = 2, advice: str = "") -> 
     Raises:
         ValueError: if there are too few, one stands twice, or one is no line of text.
     """
-    if labels is None:
-        raise ValueError("`labels` must be a list of names. Received: None")
+    if not isinstance(labels, Iterable) or isinstance(labels, bytes):
+        raise ValueError(f"`labels` must be a list of names. Received: {labels!r:.80}")
     labels = [labels] if isinstance(labels, str) else list(labels)
     for label in labels:
         if not isinstance(label, str):

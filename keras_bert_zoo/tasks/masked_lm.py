@@ -45,6 +45,7 @@ class MaskedLM(Task):
     """
 
     architecture = "BertForMaskedLM"
+    reads_pooler = False
 
     def __init__(
         self,

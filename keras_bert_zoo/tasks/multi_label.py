@@ -10,6 +10,7 @@ from keras_bert_zoo.encoders.transformer import TransformerEncoder
 from keras_bert_zoo.tasks.classifier import TextClassifier
 from keras_bert_zoo.tasks.heads import example_weights, given_losses
 from keras_bert_zoo.tasks.labels import assertions
+from keras_bert_zoo.tasks.preset_heads import check_problem_type
 from keras_bert_zoo.tasks.step import weighed
 from keras_bert_zoo.text.preprocessor import TextPreprocessor
 
@@ -64,12 +65,7 @@ class MultiLabelClassifier(TextClassifier):
 
     @classmethod
     def check_problem_type(cls, folder, classes):
-        kind = folder.values.get("problem_type")
-        if kind not in (None, "multi_label_classification"):
-            raise ValueError(
-                f"The model in {folder.path} gives one answer to a text (its `problem_type` is "
-                f"{kind!r}): load it as TextClassifier."
-            )
+        check_problem_type(folder, ("multi_label_classification",), instead="TextClassifier")
 
     def preset_settings(self):
         return super().preset_settings() | {"problem_type": "multi_label_classification"}

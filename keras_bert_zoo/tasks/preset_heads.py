@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from keras_bert_zoo.checkpoints.folder import PresetFolder
+from keras_bert_zoo.tasks.labels import checked_labels
 
 
 def classifier_arguments(
@@ -31,35 +32,72 @@ def classifier_arguments(
     given = dict(given)
     if folder.path is not None:
         given.setdefault("dropout", head_dropout(folder))
-    reason = None
-    if classes is not None:
-        reason = of_another_class(folder, architecture)
+    reason = of_another_class(folder, architecture)
+    names = None if reason else folder.label_names
+    if given.get("labels") is not None:
+        given["labels"] = checked_labels(given["labels"], fewest=1)
     if classes is None or reason:
-        if "labels" not in given and not regression:
-            raise ValueError(
-                f"{folder.path or 'The preset'} has no labels of its own for this task: pass "
-                f"`labels=[...]`.{f' ({reason.capitalize()}.)' if reason else ''}"
-            )
-        return given, {"classifier": reason}
-    names = folder.label_names
+        # A new head, of the labels that the config tells of nevertheless.
+        one_number = regression and (names is None or len(names) == 1)
+        if "labels" not in given and not one_number:
+            if names is None:
+                because = f" ({reason[0].upper()}{reason[1:]}.)" if reason else ""
+                raise ValueError(
+                    f"{folder.path or 'The preset'} has no labels of its own for this task: pass "
+                    f"`labels=[...]`.{because}"
+                )
+            given["labels"] = _own_labels(folder, names)
+        return given, {"classifier": reason if classes is not None else None}
+
     default = [f"LABEL_{number}" for number in range(classes)]
-    if names is None or len(names) != classes:
-        names = default
+    if names is None or names == default[: len(names)]:
+        names = default  # Older configs name two labels whatever the head has.
+    elif len(names) != classes:
+        raise ValueError(
+            f"The config in {folder.path} names {len(names)} labels, and the classifier there has "
+            f"{_outputs(classes)}: mend its `id2label`."
+        )
     if "labels" not in given:
-        given["labels"] = None if regression and classes == 1 else names
+        alone = regression and classes == 1
+        given["labels"] = None if alone else _own_labels(folder, names)
         return given, {}
-    labels = given["labels"]
-    wanted = [] if labels is None else [labels] if isinstance(labels, str) else list(labels)
+    wanted = given["labels"] or []
     if max(len(wanted), 1) != classes:
-        return given, {"classifier": f"the classifier there has {classes} outputs"}
-    if not wanted or names == default or wanted == names:
+        return given, {"classifier": f"the classifier there has {_outputs(classes)}"}
+    if not wanted or wanted == names:
         return given, {}
-    if sorted(map(str, wanted)) == sorted(names):
+    if sorted(wanted) == sorted(names):
         raise ValueError(
             f"The head in {folder.path} has these labels in another order: {', '.join(names)}. "
             f"Leave `labels` out, or give them in that order. Received: {', '.join(wanted)}"
         )
+    # Names that could not be labels are replaced by those given, and so are default ones.
+    if names == default or _unusable(names):
+        return given, {}
     return given, {"classifier": f"the classifier there has the labels {', '.join(names)}"}
+
+
+def _own_labels(folder, names):
+    wrong = _unusable(names)
+    if wrong:
+        raise ValueError(
+            f"The labels in the config of {folder.path} cannot be used: {wrong} Pass "
+            "`labels=[...]`, in the order of its `id2label`."
+        )
+    return names
+
+
+def _unusable(names):
+    """Why names cannot be labels, or `None`."""
+    try:
+        checked_labels(names, fewest=1)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _outputs(classes):
+    return f"{classes} output{'s' if classes > 1 else ''}"
 
 
 def of_another_class(folder: PresetFolder, architecture: str) -> str | None:
@@ -84,6 +122,31 @@ def head_dropout(folder: PresetFolder) -> float:
             f"Received: {dropout!r}"
         )
     return float(dropout)
+
+
+def check_problem_type(folder: PresetFolder, kinds: Sequence[str], instead: str) -> None:
+    """Checks what a preset's classifier decides.
+
+    Args:
+        folder: the preset.
+        kinds: the values of the config's `problem_type` that the task is for.
+        instead: the task for the other ones.
+
+    Raises:
+        ValueError: if it is another kind, or none at all.
+    """
+    kind = folder.values.get("problem_type")
+    if kind is None or kind in kinds:
+        return
+    known = ("regression", "single_label_classification", "multi_label_classification")
+    if kind not in known:
+        raise ValueError(
+            f"The config in {folder.path} has a `problem_type` that is none of {', '.join(known)}. "
+            f"Received: {kind!r:.80}"
+        )
+    raise ValueError(
+        f"The model in {folder.path} is for {kind} (its `problem_type`): load it as {instead}."
+    )
 
 
 def label_settings(labels: Sequence[str]) -> dict:

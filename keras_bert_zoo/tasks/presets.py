@@ -6,7 +6,13 @@ import warnings
 from collections.abc import Mapping
 
 from keras_bert_zoo.checkpoints.folder import PresetFolder
-from keras_bert_zoo.checkpoints.loading import check_encoder, class_count, fill, warn_of_missing
+from keras_bert_zoo.checkpoints.loading import (
+    build_and_fill,
+    check_encoder,
+    class_count,
+    warn_of_missing,
+    warn_of_more_blocks,
+)
 from keras_bert_zoo.checkpoints.saving import save_preset
 from keras_bert_zoo.encoders.bert import BertEncoder
 from keras_bert_zoo.tasks.texts import TextModel
@@ -28,6 +34,8 @@ class PresetModel(TextModel):
 
     # Hugging Face's class of such a model.
     architecture = "BertModel"
+    # Whether an output depends on the pooler.
+    reads_pooler = True
     load_report = None
 
     @classmethod
@@ -70,24 +78,28 @@ class PresetModel(TextModel):
             ValueError: as `BertEncoder.from_preset` and the constructor do; or if the preset is of
                 another task whose head cannot be told from this one's.
         """
+        _check_lengths(sequence_length, kwargs, vocabulary, lowercase)
         folder = PresetFolder.open(preset, load_weights)
-        config = folder.changed_config(config_changes, extend_positions and sequence_length)
+        blocks = folder.config.num_hidden_layers
+        positions = sequence_length if extend_positions else None
+        folder = folder.with_config(folder.changed_config(config_changes, positions))
+        config = folder.config
         if "preprocessor" not in kwargs:
             tokenizer, longest = _tokenizer(folder, vocabulary, lowercase)
             positions = config.max_position_embeddings
             # Files beside the weights know nothing of positions that were added.
             longest = positions if extend_positions else min(longest or positions, positions)
-            length = sequence_length or min(cls.usual_length(folder), longest)
-            if length > longest:
+            if sequence_length is None:
+                sequence_length = min(cls.usual_length(folder), longest)
+            if sequence_length > longest:
                 raise ValueError(
                     f"The model in {folder.path or preset} takes at most {longest} tokens; "
                     "`extend_positions` would make more positions. Received: "
-                    f"sequence_length={length}"
+                    f"sequence_length={sequence_length}"
                 )
             if tokenizer is not None:
                 _check_table(tokenizer, config, folder)
-                kwargs["preprocessor"] = TextPreprocessor(tokenizer, length)
-            sequence_length = length
+                kwargs["preprocessor"] = TextPreprocessor(tokenizer, sequence_length)
         if fixed_length and sequence_length is None:
             raise ValueError("`fixed_length=True` needs a `sequence_length`.")
 
@@ -105,11 +117,15 @@ class PresetModel(TextModel):
             return build(cls.preset_arguments(folder, None, kwargs)[0])
         with folder.tensors() as source:
             check_encoder(source, config, extend_positions)
+            folder.check_memory(config)
             classes = class_count(source, config)
             arguments, skip = cls.preset_arguments(folder, classes, kwargs)
-            task = build(arguments)
-            task.load_report = fill(task, source, config, set(skip), extend_positions)
-        warn_of_missing(task.load_report, task.architecture, skip)
+            task, task.load_report = build_and_fill(
+                lambda: build(arguments), source, config, set(skip), extend_positions
+            )
+            if config.num_hidden_layers == blocks:
+                warn_of_more_blocks(source, config)
+        warn_of_missing(task.load_report, task.reads_pooler, skip)
         return task
 
     @classmethod
@@ -135,6 +151,11 @@ class PresetModel(TextModel):
     def usual_length(cls, folder: PresetFolder) -> int:
         """Returns the length that texts are cut to if nobody says otherwise."""
         return 128
+
+    @property
+    def has_pooler(self) -> bool:
+        """Whether Hugging Face's class has a pooler, which is then written with the weights."""
+        return self.reads_pooler
 
     @property
     def tokenizer(self):
@@ -167,10 +188,29 @@ class PresetModel(TextModel):
             self,
             self.encoder.config,
             self.architecture,
-            self.tokenizer,
-            self.preset_settings(),
-            self.write_preset_files,
+            with_pooler=self.has_pooler,
+            tokenizer=self.tokenizer,
+            settings=self.preset_settings(),
+            write_more=self.write_preset_files,
         )
+
+
+def _check_lengths(sequence_length, given, vocabulary, lowercase):
+    """Refuses arguments that say nothing, or would not be heard."""
+    if sequence_length is not None and (type(sequence_length) is not int or sequence_length < 1):
+        raise ValueError(
+            f"`sequence_length` is a whole number of tokens. Received: {sequence_length!r}"
+        )
+    if "preprocessor" in given:
+        unheard = {"vocabulary": vocabulary, "lowercase": lowercase}
+        if given["preprocessor"] is not None:
+            unheard["sequence_length"] = sequence_length
+        unheard = [name for name, value in unheard.items() if value is not None]
+        if unheard:
+            raise ValueError(
+                f"`preprocessor` was given, and {', '.join(unheard)} too, which make one: leave "
+                "out one or the other."
+            )
 
 
 def _tokenizer(folder, vocabulary, lowercase):

@@ -62,6 +62,10 @@ class Pretraining(MaskedLM):
     def architecture(self):
         return "BertForPreTraining" if self.next_sentence else "BertForMaskedLM"
 
+    @property
+    def reads_pooler(self):
+        return self.next_sentence
+
     def loss_terms(self, x, y, outputs, sample_weight):
         terms = super().loss_terms(x, y, outputs, sample_weight)
         if self.next_sentence:

@@ -56,6 +56,7 @@ class QuestionAnswering(Task):
     """
 
     architecture = "BertForQuestionAnswering"
+    reads_pooler = False
 
     def __init__(
         self,

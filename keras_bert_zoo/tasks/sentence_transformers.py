@@ -1,9 +1,10 @@
 """The files by which a folder tells sentence-transformers how tokens become one vector."""
 
 import json
+import os
 import pathlib
 
-from keras_bert_zoo.text.files import JsonObject
+from keras_bert_zoo.text.files import JsonObject, read_text_file
 
 _MODULES, _SETTINGS = "modules.json", "sentence_bert_config.json"
 _POOLING = pathlib.PurePath("1_Pooling", "config.json")
@@ -26,16 +27,15 @@ def read_sentence_transformer(folder: pathlib.Path) -> dict:
         ValueError: if a file is malformed, or asks for what `TextEmbedder` does not do.
     """
     path = folder / _MODULES
-    if not path.is_file():
+    if not os.path.lexists(path):
         return {}
+    form = "It must be a JSON list of modules with `type` and `path`."
     try:
-        modules = json.loads(path.read_text(encoding="utf-8-sig"))
+        modules = json.loads(read_text_file(path, form))
         kinds = [module["type"].split(".")[-1] for module in modules]
         places = [module["path"] for module in modules]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(
-            f"{path} is no list of modules with `type` and `path`: {error!r:.100}"
-        ) from error
+        raise ValueError(f"{path} is damaged. {form}") from error
     if kinds not in (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
         raise ValueError(
             f"{path} has the modules {', '.join(kinds)}, and only Transformer, Pooling and "
@@ -44,8 +44,13 @@ def read_sentence_transformer(folder: pathlib.Path) -> dict:
     if places[1] != str(_POOLING.parent):
         raise ValueError(f"{path} has its Pooling in {places[1]!r}, and not in 1_Pooling.")
     told = {"pooling": _pooling(folder / _POOLING), "normalize": "Normalize" in kinds}
-    if (folder / _SETTINGS).is_file():
-        told["sequence_length"] = JsonObject.read(folder / _SETTINGS).get("max_seq_length", int)
+    if os.path.lexists(folder / _SETTINGS):
+        length = JsonObject.read(folder / _SETTINGS).get("max_seq_length", int)
+        if length is not None and length < 2:
+            raise ValueError(
+                f"{folder / _SETTINGS}: `max_seq_length` must be at least 2. Received: {length}"
+            )
+        told["sequence_length"] = length
     return told
 
 

@@ -18,13 +18,15 @@ class SteppedModel(keras.Model):
     are spread over replicas.
 
     Args:
+        inputs, outputs: the functional graph.
         loss_names: names of the terms that `loss_terms` gives.
         score_names: names of the terms that `score_terms` gives.
-        **kwargs: `inputs`, `outputs` and `name`, as `keras.Model` takes them.
+        name: name of the model.
     """
 
-    def __init__(self, loss_names=("loss",), score_names=(), **kwargs):
-        super().__init__(**kwargs)
+    def __init__(self, inputs, outputs, loss_names=("loss",), score_names=(), name=None):
+        # No `**kwargs`: Keras would take a misspelt argument without a word.
+        super().__init__(inputs=inputs, outputs=outputs, name=name)
         self.loss_names = tuple(loss_names)
         self.score_names = tuple(score_names)
         self.clip_norm = None

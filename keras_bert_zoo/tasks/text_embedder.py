@@ -57,6 +57,7 @@ class TextEmbedder(Task):
     """
 
     architecture = "BertModel"
+    reads_pooler = False
 
     def __init__(
         self,
@@ -182,6 +183,11 @@ class TextEmbedder(Task):
     def usual_length(cls, folder):
         told = {} if folder.path is None else read_sentence_transformer(folder.path)
         return told.get("sequence_length") or super().usual_length(folder)
+
+    @property
+    def has_pooler(self):
+        # One that no checkpoint gave is made of random numbers, which are not to look trained.
+        return self.load_report is None or "pooler/dense/kernel" in self.load_report.loaded
 
     def write_preset_files(self, folder):
         if self.pooled_layers is not None:

@@ -54,6 +54,7 @@ class TokenClassifier(Task):
     """
 
     architecture = "BertForTokenClassification"
+    reads_pooler = False
     instead_of_class_weight = "weigh tokens by `sample_weight`, of the labels' shape."
 
     def __init__(

@@ -31,7 +31,7 @@ class AddedTokens:
         if model is not None:
             for number, token in model.added.items():
                 self._add(number, token, TOKENIZER_FILE)
-        if (path := self._folder / ADDED_FILE).is_file():
+        if os.path.lexists(path := self._folder / ADDED_FILE):
             added = JsonObject.read(path)
             for token in added:
                 number = added.get(token, int)

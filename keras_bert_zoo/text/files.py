@@ -25,16 +25,20 @@ def read_text_file(path: str | os.PathLike, form: str) -> str:
         form: what such a file looks like, in a sentence for the error.
 
     Raises:
-        ValueError: if it is not UTF-8, or has more than 128 MiB.
+        ValueError: if it cannot be read, is not UTF-8, or has more than 128 MiB.
     """
     path = pathlib.Path(path)
-    size = path.stat().st_size
-    if size > _LARGEST:
-        raise ValueError(
-            f"{path} has {size:,} bytes, more than the {_LARGEST:,} that are read. {form}"
-        )
     try:
+        size = path.stat().st_size
+        if size > _LARGEST:
+            raise ValueError(
+                f"{path} has {size:,} bytes, more than the {_LARGEST:,} that are read. {form}"
+            )
+        if not path.is_file():
+            raise ValueError(f"{path} is no file. {form}")
         return path.read_bytes().decode("utf-8").removeprefix(BYTE_ORDER_MARK)
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}. {form}") from error
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not a text file in UTF-8 ({error}). {form}") from error
 

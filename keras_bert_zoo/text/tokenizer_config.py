@@ -48,7 +48,7 @@ class TokenizerConfig:
     def __init__(self, folder: str | os.PathLike):
         folder = pathlib.Path(folder)
         self.config, self.special = (
-            JsonObject.read(path) if path.is_file() else JsonObject(path, {})
+            JsonObject.read(path) if os.path.lexists(path) else JsonObject(path, {})
             for path in (folder / CONFIG_FILE, folder / SPECIAL_FILE)
         )
         kind = self.config.get("tokenizer_class", str) or ""

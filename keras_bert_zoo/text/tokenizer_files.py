@@ -74,7 +74,8 @@ def read_tokenizer_files(
     """
     folder = pathlib.Path(folder)
     names = (VOCABULARY_FILE, TOKENIZER_FILE, CONFIG_FILE, SPECIAL_FILE, ADDED_FILE)
-    there = [name for name in names if (folder / name).is_file()]
+    # A link that leads nowhere is there too: better its error than no tokenizer.
+    there = [name for name in names if os.path.lexists(folder / name)]
     if not there:
         return None
     config = TokenizerConfig(folder)
@@ -161,7 +162,7 @@ def write_tokenizer_files(
 def _vocabulary(folder, model, added) -> tuple[list[str], str]:
     """The tokens and the file that has them; both must agree where there are two."""
     lists = {} if model is None else {TOKENIZER_FILE: model.tokens}
-    if (folder / VOCABULARY_FILE).is_file():
+    if os.path.lexists(folder / VOCABULARY_FILE):
         lists = {VOCABULARY_FILE: read_vocabulary(folder / VOCABULARY_FILE), **lists}
     _check_same(folder, lists, zip)
     lists = {file: added.join(tokens, file) for file, tokens in lists.items()}

@@ -119,7 +119,10 @@ def test_features_of_bad_files(tmp_path, embedder):
     assert f"{source}, line 2: not UTF-8" in said
     source.write_bytes(b"good\n")
     said = run("extract_features.py", *flags, tmp_path / "x.json", check=False)
-    assert "must end in .npz or .tsv" in said
+    assert "must be a file that ends in .npz or .tsv" in said
+    source.write_bytes("\ufeff".encode())
+    assert run("extract_features.py", *flags, tmp_path / "none.tsv")["texts"] == 0
+    assert (tmp_path / "none.tsv").read_bytes() == b""
     assert not list(tmp_path.glob("*x.*"))
 
 
@@ -146,4 +149,4 @@ def test_similarity(tmp_path, embedder):
     plain.write_text("main\tx\ty\t1\tfive\ta\tb\n", encoding="utf-8")
     said = run("evaluate_similarity.py", "--preset", tmp_path / "model", "--sts_tsv", plain,
                check=False)  # fmt: skip
-    assert f"{plain}, line 1: a score in column 5" in said
+    assert f"{plain}, line 1: a score is needed in column 5" in said
