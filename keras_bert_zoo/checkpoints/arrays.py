@@ -7,6 +7,8 @@ import numpy as np
 
 from keras_bert_zoo.config import EncoderConfig
 
+EXTENSIONS = ("copy", "interpolate")
+
 
 def stored_shape(layout: str, ours: str, theirs: str, shape: tuple, config: EncoderConfig) -> tuple:
     """The shape in which a layout stores a piece of a variable.
@@ -58,9 +60,9 @@ def extended(table: np.ndarray, rows: int, how: str) -> np.ndarray:
     Args:
         table: float (P, E).
         rows: rows wanted, more than P.
-        how: `"copy"` begins anew after the last row (as in Longformer, arXiv 2004.05150, section
-            5); `"interpolate"` stretches the rows over the new length, in straight lines between
-            them, the first and the last row staying what they were.
+        how: one of `EXTENSIONS`. `"copy"` begins anew after the last row (as in Longformer, arXiv
+            2004.05150, section 5); `"interpolate"` stretches the rows over the new length, in
+            straight lines between them, the first and the last row staying what they were.
 
     Returns:
         float (rows, E).

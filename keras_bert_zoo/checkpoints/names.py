@@ -90,6 +90,7 @@ _NO_WEIGHTS = {
     "garden": r"_CHECKPOINTABLE_OBJECT_GRAPH|(save_counter|global_step)/.*|.*/\.OPTIMIZER_SLOT/.*"
     r"|optimizer/.*|train_loss/.*|validation_loss/.*|.*metrics/.*",
 }
+POSITIONS = "embeddings/position_table"
 # Weights of a head that are the same as others, and may be stored with them or in their place.
 TIED = {
     "cls.predictions.decoder.weight": "embeddings.word_embeddings.weight",

@@ -6,12 +6,8 @@ from collections.abc import Mapping
 import keras
 
 from keras_bert_zoo.checkpoints.folder import PresetFolder
-from keras_bert_zoo.checkpoints.loading import (
-    build_and_fill,
-    check_encoder,
-    warn_of_missing,
-    warn_of_more_blocks,
-)
+from keras_bert_zoo.checkpoints.loading import build_and_fill, warn_of_missing
+from keras_bert_zoo.checkpoints.matching import check_encoder, warn_of_more_blocks
 from keras_bert_zoo.encoders.transformer import TransformerEncoder
 
 

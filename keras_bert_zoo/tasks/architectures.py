@@ -3,7 +3,7 @@
 import os
 
 from keras_bert_zoo.checkpoints.folder import PresetFolder
-from keras_bert_zoo.checkpoints.loading import parts_in
+from keras_bert_zoo.checkpoints.matching import parts_in
 from keras_bert_zoo.tasks.base import Task
 from keras_bert_zoo.tasks.classifier import TextClassifier
 from keras_bert_zoo.tasks.masked_lm import MaskedLM

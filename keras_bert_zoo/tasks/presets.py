@@ -6,13 +6,8 @@ import warnings
 from collections.abc import Mapping
 
 from keras_bert_zoo.checkpoints.folder import PresetFolder
-from keras_bert_zoo.checkpoints.loading import (
-    build_and_fill,
-    check_encoder,
-    class_count,
-    warn_of_missing,
-    warn_of_more_blocks,
-)
+from keras_bert_zoo.checkpoints.loading import build_and_fill, warn_of_missing
+from keras_bert_zoo.checkpoints.matching import check_encoder, class_count, warn_of_more_blocks
 from keras_bert_zoo.checkpoints.saving import save_preset
 from keras_bert_zoo.encoders.bert import BertEncoder
 from keras_bert_zoo.tasks.texts import TextModel

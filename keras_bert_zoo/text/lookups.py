@@ -1,5 +1,7 @@
 """What every tokenizer knows of its vocabulary: tokens, ids, and the five special ones."""
 
+import abc
+
 import numpy as np
 
 from keras_bert_zoo.text.layer import TextLayer
@@ -125,6 +127,6 @@ class TokenLookups(TextLayer):
             "mask_token": self.mask_token,
         }
 
+    @abc.abstractmethod
     def _loaded(self):
         """What holds the tokens, or a ValueError that says how to get one."""
-        raise NotImplementedError
