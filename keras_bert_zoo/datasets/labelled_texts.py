@@ -167,7 +167,7 @@ def read_tfds(name: str, split: str, data_dir: str | os.PathLike | None = None) 
     texts = next((names for names in _TFDS_TEXTS if set(names) <= set(features)), None)
     if texts is None:
         raise ValueError(f"{name} has no texts that are known, but: {', '.join(features)}")
-    classes = getattr(features.get("label"), "names", None)
+    classes = getattr(features["label"], "names", None) if "label" in features else None
     examples = []
     for number, row in enumerate(tfds.as_numpy(dataset), 1):
         label = row.get("label")
