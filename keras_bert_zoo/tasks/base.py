@@ -15,7 +15,7 @@ from keras_bert_zoo.text.preprocessor import TextPreprocessor
 class Task(PresetModel):
     """A model from an encoder's inputs to a head's outputs, with the preprocessor that feeds it.
 
-    A subclass wires the head and says of itself: `loss_terms`, `score_terms`, `answer` and
+    A subclass wires the head and says of itself: `loss_terms`, `score_terms`, `serve` and
     `get_config`.
 
     Args:
@@ -37,9 +37,9 @@ class Task(PresetModel):
         self.__dict__["preprocessor"] = preprocessor
         self.pair = pair
 
-    def answer(self, ids) -> dict:
+    def serve(self, ids) -> dict:
         """Turns a dict of ids into the outputs of an exported model, in graph."""
-        raise ValueError(f"{type(self).__name__} has no answer to export.")
+        raise ValueError(f"{type(self).__name__} has nothing to export.")
 
     def save(self, filepath: str | os.PathLike, overwrite: bool = True, **kwargs) -> None:
         """Writes the task to a `.keras` file, whole or not at all: the vocabulary is inside.
@@ -74,12 +74,10 @@ class Task(PresetModel):
         text_specs = [tf.TensorSpec((None,), tf.string, name) for name in texts]
 
         def from_ids(token_ids, segment_ids, padding_mask):
-            return self.answer(
-                dict(zip(names, (token_ids, segment_ids, padding_mask), strict=True))
-            )
+            return self.serve(dict(zip(names, (token_ids, segment_ids, padding_mask), strict=True)))
 
         def from_text(*columns):
-            return self.answer(self.read_texts(columns if self.pair else columns[0]))
+            return self.serve(self.read_texts(columns if self.pair else columns[0]))
 
         signatures = {"token_ids": (from_ids, id_specs)}
         if self.preprocessor is None:

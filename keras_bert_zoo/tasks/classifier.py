@@ -179,7 +179,7 @@ class TextClassifier(Task):
             )
         return answers
 
-    def answer(self, ids):
+    def serve(self, ids):
         logits = self(ids, training=False)
         if self.labels is None:
             return {"score": logits[:, 0]}

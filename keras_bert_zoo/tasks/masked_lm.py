@@ -181,7 +181,7 @@ class MaskedLM(Task):
             self.__dict__["_reader"] = reader.__call__
         return self._reader(texts)
 
-    def answer(self, ids):
+    def serve(self, ids):
         if self.preprocessor is None:
             raise ValueError(
                 f"{self.name} has no preprocessor, so it knows no [MASK] and no words."

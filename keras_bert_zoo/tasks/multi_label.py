@@ -175,7 +175,7 @@ class MultiLabelClassifier(TextClassifier):
             answers.append({"labels": names, "probabilities": shares})
         return answers
 
-    def answer(self, ids):
+    def serve(self, ids):
         logits = self(ids, training=False)
         names = tf.constant(self.labels)
         return {

@@ -176,7 +176,7 @@ class MultipleChoice(Task):
             x = self.read_texts(x)
         return super().prepare_batch(x, y, sample_weight)
 
-    def answer(self, ids):
+    def serve(self, ids):
         logits = self(ids, training=False)
         real = _real_choices(ids)
         shares = tf.nn.softmax(masked_logits(logits, real))

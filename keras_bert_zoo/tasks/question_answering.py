@@ -51,7 +51,7 @@ class QuestionAnswering(Task):
     task.compile(kbz.adamw(3e-5, total_steps=300, warmup_steps=30), clip_norm=1.0)
     ids = preprocessor((["what is fine ?"], ["tea is fine ."]))
     task.fit(ids, {"start_positions": np.array([6]), "end_positions": np.array([6])})
-    int(task.answer(ids)["start"][0])
+    int(task.serve(ids)["start"][0])
     ```
     """
 
@@ -165,7 +165,7 @@ class QuestionAnswering(Task):
             x = pad_rows(self.preprocessor(x), length, self.tokenizer.pad_id)
         return super().prepare_batch(x, y, sample_weight)
 
-    def answer(self, ids):
+    def serve(self, ids):
         outputs = self(ids, training=False)
         logits = outputs["start_logits"], outputs["end_logits"]
         in_text = word_places(ids) & (ids["segment_ids"] == 1)

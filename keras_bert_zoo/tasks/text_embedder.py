@@ -166,7 +166,7 @@ class TextEmbedder(Task):
             )
         return self.__dict__["_embed_function"]
 
-    def answer(self, ids):
+    def serve(self, ids):
         return {"embedding": self(ids, training=False)}
 
     @classmethod

@@ -49,7 +49,7 @@ class TokenClassifier(Task):
     labels = np.full(ids["token_ids"].shape, -1)
     labels[0, 1:5] = [1, 0, 0, 0]
     task.fit(ids, labels)
-    task.answer(ids)["labels"]
+    task.serve(ids)["labels"]
     ```
     """
 
@@ -139,7 +139,7 @@ class TokenClassifier(Task):
             x = pad_rows(self.preprocessor(x), length, self.tokenizer.pad_id)
         return super().prepare_batch(x, y, sample_weight)
 
-    def answer(self, ids):
+    def serve(self, ids):
         logits = self(ids, training=False)
         is_word = word_places(ids)
         names = tf.gather(tf.constant(self.labels), tf.argmax(logits, axis=-1))

@@ -91,13 +91,13 @@ def test_padding_is_no_choice():
     wider = {name: np.concatenate([part, 0 * part], axis=1) for name, part in x.items()}
     expected = task.evaluate(x, y, verbose=0)
     assert task.evaluate(wider, y, verbose=0) == pytest.approx(expected, abs=1e-5)
-    answer, wide = task.answer(x), task.answer(wider)
+    answer, wide = task.serve(x), task.serve(wider)
     np.testing.assert_array_equal(answer["choice"], wide["choice"])
     np.testing.assert_allclose(wide["probabilities"][:, :3], answer["probabilities"], atol=1e-6)
     assert not wide["probabilities"].numpy()[:, 3:].any()
     # A row has its logit all the same, and no row at all is no choice.
     assert np.isfinite(wide["logits"]).all()
-    none = task.answer({name: 0 * part for name, part in x.items()})
+    none = task.serve({name: 0 * part for name, part in x.items()})
     assert none["choice"].numpy().tolist() == [-1] * 8
     assert not none["probabilities"].numpy().any()
 

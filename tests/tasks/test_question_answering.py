@@ -140,7 +140,7 @@ def test_spans_lie_in_the_second_text_and_not_on_its_end():
         # One place has the largest logits by far.
         outputs = tf.one_hot([place] * 5, 16, on_value=9.0)
         task.call = lambda *args, o=outputs, **kwargs: {"start_logits": o, "end_logits": o}
-        answer = {name: value.numpy() for name, value in task.answer(ids).items()}
+        answer = {name: value.numpy() for name, value in task.serve(ids).items()}
         starts_at.append(answer["start"] == place)
         assert (answer["start"] <= answer["end"]).all()
         assert second[np.arange(4), answer["start"][:4]].all()
@@ -155,7 +155,7 @@ def test_most_tokens_of_an_answer():
     ids = task.preprocessor(([QUESTIONS[2]], [TEXTS[2]]))
     start, end = (tf.one_hot([place], 16, on_value=9.0) for place in (6, 9))
     task.call = lambda *args, **kwargs: {"start_logits": start, "end_logits": end}
-    answer = task.answer(ids)
+    answer = task.serve(ids)
     assert int(answer["end"][0] - answer["start"][0]) < 2
     for wrong in (0, -1, 1.5, None):
         with pytest.raises(ValueError, match="`max_answer_tokens`"):

@@ -53,7 +53,7 @@ def test_it_learns_and_an_export_tells_each_token(tmp_path):
 def test_special_tokens_of_pairs_have_no_label():
     task = made()
     ids = task.preprocessor((["good tea", ""], ["paris is fine", "tea"]))
-    named = task.answer(ids)["labels"].numpy() != b""
+    named = task.serve(ids)["labels"].numpy() != b""
     np.testing.assert_array_equal(named, labels_of(task, ids) >= 0)
 
 
