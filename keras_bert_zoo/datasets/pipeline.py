@@ -97,17 +97,14 @@ class EncodedExamples:
         Yields:
             For each batch the numbers of its examples, and the model's outputs as numpy arrays.
         """
-        run = tf.function(
-            lambda x: model(x, training=False), autograph=False, reduce_retracing=True
-        )
         dataset, order = self.evaluation_batches(batch_size), self.evaluation_order
+        run = _forward(model, dataset.element_spec[0])
         batches = int(dataset.cardinality())
         if verbose == "auto":
             verbose = batches >= 100
         bar = keras.utils.Progbar(batches, verbose=int(verbose), unit_name="batch")
         for number, batch in enumerate(dataset):
-            x = batch[0] if isinstance(batch, tuple) else batch
-            outputs = tf.nest.map_structure(lambda tensor: tensor.numpy(), run(x))
+            outputs = tf.nest.map_structure(lambda tensor: tensor.numpy(), run(batch[0]))
             yield order[number * batch_size : (number + 1) * batch_size], outputs
             bar.add(1)
 
@@ -199,6 +196,17 @@ def encode(
         bar.add(min(_CHUNK, count - first))
     features = {name: tf.concat([chunk[name] for chunk in chunks], 0) for name in chunks[0]}
     return EncodedExamples(features, targets, weights, length)
+
+
+def _forward(model, spec):
+    """The model as a graph for inputs of any length, traced once a model."""
+    known = model.__dict__.get("_forward")
+    if known is None or known[0] != spec:
+        function = tf.function(
+            lambda x: model(x, training=False), input_signature=[spec], autograph=False
+        )
+        known = model.__dict__["_forward"] = (spec, function)
+    return known[1]
 
 
 def _parts(columns):

@@ -139,6 +139,11 @@ def test_outputs_belong_to_their_examples(examples):
     for numbers, outputs in bare.outputs(task, 16, verbose=0):
         logits[numbers] = outputs
     assert np.allclose(logits, task.predict(given, verbose=0), atol=1e-5)
+    for weight in task.trainable_weights:
+        weight.assign(weight * 1.5)
+    for numbers, outputs in bare.outputs(task, 16, verbose=0):
+        logits[numbers] = outputs
+    assert np.allclose(logits, task.predict(given, verbose=0), atol=1e-5)
 
 
 def test_fit_takes_them():
