@@ -96,11 +96,11 @@ def read_word_spans(tokenizer, texts: Sequence[str]) -> WordPieceWords:
 
 @dataclasses.dataclass(frozen=True)
 class WordRows:
-    """Rows `[CLS] pieces [SEP]` without padding, end to end; those of a sentence one by one.
+    """Rows `[CLS] pieces [SEP]` without padding, end to end; of each sentence one or more.
 
     Attributes:
         token_ids: int32 (T,).
-        splits: int64 (R + 1,), where each row starts. A sentence without pieces has no row.
+        splits: int64 (R + 1,), where each row starts.
         words: int64 (T,), the word of each piece in the row that the word's place is in; else -1.
         places: int64 (W,), the place of each word among all T; -1 for one that has no piece.
     """
@@ -185,7 +185,7 @@ def word_rows(
             begins = _window_starts(word_starts, size, room, stride)
             starts.extend(base + begin for begin in begins)
             sizes.extend(min(room, size - begin) for begin in begins)
-        elif size:
+        else:
             starts.append(base)
             sizes.append(size)
     starts, sizes = np.array(starts, np.int64), np.array(sizes, np.int64)
