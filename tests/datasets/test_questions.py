@@ -120,7 +120,7 @@ ANSWERS = {
 
 def test_scores_are_those_of_the_scorer_on_the_files(tmp_path):
     threshold = tuned_null_threshold(GOLD, ANSWERS)
-    assert threshold == -4  # Only "tea" is right.
+    assert threshold == -3  # Only "tea" is right, at -4, and the next is wrong, at -2.
     scores = score_answers(GOLD, ANSWERS, threshold)
     assert scores["f1"] == scores["best_f1"] == 75 and scores["NoAns_f1"] == 100
     files = write_predictions(tmp_path / "new", ANSWERS, threshold)
@@ -153,6 +153,13 @@ def test_a_threshold_below_all_odds_if_silence_is_best():
     threshold = tuned_null_threshold(gold, ANSWERS)
     assert threshold < -4 and set(predicted_texts(ANSWERS, threshold).values()) == {""}
     assert score_answers(gold, ANSWERS, threshold)["f1"] == 75
+
+
+def test_a_threshold_above_all_odds_if_every_answer_is_right():
+    gold = {"a": ["tea"], "c": ["Päris"]}
+    answers = {key: ANSWERS[key] for key in gold}
+    assert tuned_null_threshold(gold, answers) == -1
+    assert score_answers(gold, answers, -1.0)["f1"] == 100
 
 
 def test_gold_of_a_file_and_its_questions_agree(shared_data):
