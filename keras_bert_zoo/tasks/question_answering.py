@@ -17,7 +17,7 @@ from keras_bert_zoo.tasks.heads import (
 )
 from keras_bert_zoo.tasks.inputs import holds_text
 from keras_bert_zoo.tasks.labels import assertions
-from keras_bert_zoo.tasks.span_decoding import SpanDecoder
+from keras_bert_zoo.tasks.span_decoding import SpanDecoder, best_spans
 from keras_bert_zoo.tasks.step import same_class, weighed
 from keras_bert_zoo.text.preprocessor import TextPreprocessor
 from keras_bert_zoo.text.windows import question_windows
@@ -248,6 +248,10 @@ class QuestionAnswering(Task):
         answers = [{field: getattr(span, field) for field in fields} for span in answers]
         return answers[0] if single else answers
 
+    @classmethod
+    def usual_length(cls, folder):
+        return 384  # As for SQuAD in google-research/bert.
+
     def serve(self, ids):
         outputs = self(ids, training=False)
         logits = outputs["start_logits"], outputs["end_logits"]
@@ -261,35 +265,6 @@ class QuestionAnswering(Task):
             "max_answer_tokens": self.max_answer_tokens,
             "null_threshold": self.null_threshold,
         }
-
-
-def best_spans(start_logits, end_logits, allowed, max_tokens: int):
-    """Finds the span of each row whose logits, of its first and its last token, sum up highest.
-
-    Args:
-        start_logits, end_logits: float32 (B, L).
-        allowed: bool (B, L): where a span may start and end.
-        max_tokens: most tokens of a span.
-
-    Returns:
-        `(start, end, score)`: int32 (B,), int32 (B,), float32 (B,). A row in which nothing is
-        allowed has the span of its first place.
-    """
-    batch, length = tf.unstack(tf.shape(start_logits))
-    starts = tf.where(allowed, start_logits, -np.inf)
-    ends = tf.where(allowed, end_logits, -np.inf)
-    # By start and further tokens: a band of the square of all spans.
-    ends = tf.pad(ends, [[0, 0], [0, max_tokens - 1]], constant_values=-np.inf)
-    reach = tf.range(length)[:, tf.newaxis] + tf.range(max_tokens)
-    sums = starts[:, :, tf.newaxis] + tf.gather(ends, reach, axis=1)
-    sums = tf.reshape(sums, [batch, length * max_tokens])
-    best = tf.argmax(sums, axis=1, output_type=tf.int32)
-    found = tf.reduce_any(allowed, axis=1)
-    return (
-        tf.where(found, best // max_tokens, 0),
-        tf.where(found, best // max_tokens + best % max_tokens, 0),
-        tf.where(found, tf.reduce_max(sums, axis=1), start_logits[:, 0] + end_logits[:, 0]),
-    )
 
 
 def _visible(x, outputs):
