@@ -15,7 +15,7 @@ from keras_bert_zoo.datasets.questions import (
 )
 from keras_bert_zoo.datasets.squad import Question, read_squad
 from keras_bert_zoo.metrics.squad import best_threshold, read_gold, read_mapping, score_squad
-from keras_bert_zoo.tasks.span_decoding import AnswerSpan, QuestionAnswers
+from keras_bert_zoo.tasks.span_decoding import AnswerSpan, QuestionAnswers, SpanDecoder
 from keras_bert_zoo.text.wordpiece import WordPieceTokenizer
 
 SHARED = ["xquad.en.json", "dev-subset-normans-complexity.json"]
@@ -64,6 +64,31 @@ def test_every_gold_answer_comes_back_from_its_windows(
     assert total == 1483
     ((key, gold, given),) = inexact
     assert key == "5729e2316aef0514001550c5" and given.startswith(gold) and given != gold
+
+
+@pytest.mark.parametrize("sequence_length, stride", [(384, 128), (128, 32)])
+def test_logits_of_the_targets_give_the_official_score(
+    shared_data, real_tokenizer, sequence_length, stride
+):
+    for name in SHARED:
+        gold, version = read_gold(shared_data / "squad" / name)
+        encoded = encode_questions(
+            read_squad(shared_data / "squad" / name), real_tokenizer, sequence_length, stride
+        )
+        decoder = SpanDecoder(encoded.windows, max_answer_tokens=100, null=version == "2.0")
+        targets = encoded.examples.targets
+        for first in range(0, len(encoded.windows), 64):
+            numbers = np.arange(first, min(first + 64, len(encoded.windows)))
+            outputs = {}
+            for side in ("start", "end"):
+                places = targets[f"{side}_positions"][numbers]
+                outputs[f"{side}_logits"] = np.eye(sequence_length)[places]
+            decoder.add(numbers, outputs)
+        ids = [question.id for question in encoded.questions]
+        answers = dict(zip(ids, decoder.answers(), strict=True))
+        scores = score_answers(gold, answers, -1.0 if version == "2.0" else None)
+        wrong = [key for key in ids if gold[key] and answers[key].best.text not in gold[key]]
+        assert set(wrong) <= {"5729e2316aef0514001550c5"} and scores["f1"] > 99.97
 
 
 def test_targets_by_hand(tokenizer):
