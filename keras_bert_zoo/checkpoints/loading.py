@@ -70,9 +70,10 @@ def build_and_fill(
     report = fill(model, source, config, skip, extend_positions)
     variables = variables_by_path(model)
     for path in report.missing:
-        # Biases start at zero, and scales at one, without a draw.
-        if path.endswith("/kernel"):
-            variable = variables[path]
+        # Biases start at zero, and scales at one, without a draw; what is not as BERT begins, such
+        # as a recurrent layer, has its own values already.
+        variable = variables[path]
+        if path.endswith("/kernel") and not np.any(variable):
             variable.assign(TruncatedNormal(config.initializer_range)(variable.shape))
     return model, report
 

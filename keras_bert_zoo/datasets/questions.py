@@ -45,7 +45,7 @@ class EncodedQuestions:
         task: keras.Model,
         batch_size: int = 32,
         n_best_size: int = 20,
-        max_answer_tokens: int = 30,
+        max_answer_tokens: int | None = None,
         null: bool = False,
         verbose="auto",
     ) -> dict[str, QuestionAnswers]:
@@ -54,13 +54,15 @@ class EncodedQuestions:
         Args:
             task: a `QuestionAnswering`.
             batch_size: windows a batch.
-            n_best_size, max_answer_tokens, null: as `SpanDecoder` takes them.
+            n_best_size, null: as `SpanDecoder` takes them.
+            max_answer_tokens: most tokens of an answer; by default those of the task.
             verbose: as `EncodedExamples.outputs` takes it.
 
         Returns:
             The candidates by question id, in the order of the questions.
         """
-        decoder = SpanDecoder(self.windows, n_best_size, max_answer_tokens, null)
+        longest = task.max_answer_tokens if max_answer_tokens is None else max_answer_tokens
+        decoder = SpanDecoder(self.windows, n_best_size, longest, null)
         for numbers, outputs in self.examples.outputs(task, batch_size, verbose):
             decoder.add(numbers, outputs)
         ids = [question.id for question in self.questions]
@@ -131,16 +133,18 @@ def score_answers(
 def tuned_null_threshold(
     gold: Mapping[str, Sequence[str]], answers: Mapping[str, QuestionAnswers], metric: str = "f1"
 ) -> float:
-    """The threshold of `null_odds` of the best score, as `metrics.squad.best_threshold` finds it.
+    """A threshold of `null_odds` that gives the best score.
 
-    If it is best to answer nothing, it lies below all odds.
+    `metrics.squad.best_threshold` gives the odds of the last question to answer. This lies halfway
+    from there to the next ones, so that rounding decides nothing; below all odds if it is best to
+    answer nothing, and above all of them if every question is to be answered.
     """
     odds = {key: found.null_odds for key, found in answers.items()}
     best, threshold = best_threshold(gold, predicted_texts(answers), odds, metric)
     silent = sum(not texts for texts in gold.values())
     if best == 100.0 * silent / len(gold):
         return min(odds.values()) - 1.0
-    return threshold
+    return (threshold + min((o for o in odds.values() if o > threshold), default=threshold + 2)) / 2
 
 
 def write_predictions(

@@ -1,5 +1,7 @@
 """What the heads of several tasks are made of."""
 
+from collections.abc import Sequence
+
 import keras
 import tensorflow as tf
 
@@ -31,6 +33,27 @@ def dense_head(
         dtype="float32",
         name=name,
     )(vectors)
+
+
+def checked_layers(encoder: TransformerEncoder, layers: Sequence[int]) -> list[int]:
+    """Returns places among the states of an encoder, once it is known that they are such.
+
+    Raises:
+        ValueError: if there is no such layer, or the encoder does not give its layers.
+    """
+    if not encoder.output_hidden_states:
+        raise ValueError(
+            "`layers` needs the states of every layer: make the encoder with "
+            "`output_hidden_states=True`."
+        )
+    count = encoder.config.num_hidden_layers + 1
+    wrong = not isinstance(layers, Sequence) or isinstance(layers, str) or not layers
+    if wrong or not all(isinstance(n, int) and -count <= n < count for n in layers):
+        raise ValueError(
+            f"`layers` must be a list of one or more places from {-count} to {count - 1}. "
+            f"Received: {layers!r}"
+        )
+    return list(layers)
 
 
 def given_losses(loss_function, y, outputs):

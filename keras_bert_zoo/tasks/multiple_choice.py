@@ -45,7 +45,7 @@ class MultipleChoice(Task):
     task.compile(kbz.adamw(3e-5, total_steps=300, warmup_steps=30), clip_norm=1.0)
     texts = {"text_a": ["a cup of"], "text_b": [["tea .", "film .", "paris ."]]}
     task.fit(texts, [0])
-    task.predict(texts).argmax(axis=-1)
+    task.choose(texts)[0]["choice"]
     ```
     """
 
@@ -175,6 +175,44 @@ class MultipleChoice(Task):
         if holds_text(x):
             x = self.read_texts(x)
         return super().prepare_batch(x, y, sample_weight)
+
+    def choose(self, x, batch_size: int | None = None) -> list[dict]:
+        """Chooses among the choices of each text.
+
+        Args:
+            x: texts or ids, as `predict` takes them; no dataset.
+            batch_size: examples a batch, 32 by default.
+
+        Returns:
+            A dict for each text: `choice`, the number of the best one, from 0; `probability`, its
+            own; and `probabilities`, a list of those of all choices. Where there are none, they are
+            -1, 0 and an empty list.
+
+        Raises:
+            ValueError: if `x` is a dataset.
+        """
+        if isinstance(x, tf.data.Dataset):
+            raise ValueError(
+                "`choose` takes columns, such as a dict of `text_a` and `text_b`, and received a "
+                "dataset: use `predict`."
+            )
+        x, _ = self.read_columns(x)
+        logits = self.predict(x, batch_size=batch_size, verbose=0)
+        answers = []
+        for row, real in zip(logits, _real_choices(x).numpy(), strict=True):
+            shares = np.zeros(len(row))
+            shares[real] = tf.nn.softmax(row[real].astype(np.float64)).numpy()
+            # Choices that are none stand behind the others, or are taken out by the caller.
+            count = int(np.flatnonzero(real).max(initial=-1)) + 1
+            best = int(shares.argmax()) if count else -1
+            answers.append(
+                {
+                    "choice": best,
+                    "probability": float(shares[best]) if count else 0.0,
+                    "probabilities": shares[:count].tolist(),
+                }
+            )
+        return answers
 
     def serve(self, ids):
         logits = self(ids, training=False)

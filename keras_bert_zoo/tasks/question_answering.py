@@ -1,5 +1,7 @@
 """Finding the answer to a question in a text."""
 
+from collections.abc import Sequence
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -15,8 +17,10 @@ from keras_bert_zoo.tasks.heads import (
 )
 from keras_bert_zoo.tasks.inputs import holds_text
 from keras_bert_zoo.tasks.labels import assertions
+from keras_bert_zoo.tasks.span_decoding import SpanDecoder, best_spans
 from keras_bert_zoo.tasks.step import same_class, weighed
 from keras_bert_zoo.text.preprocessor import TextPreprocessor
+from keras_bert_zoo.text.windows import question_windows
 
 TARGETS = ("start_positions", "end_positions")
 
@@ -35,6 +39,9 @@ class QuestionAnswering(Task):
     two cross-entropies, each over all real tokens; the score, `exact_span`, the share of examples
     with both places right. Since places are those of tokens, training takes ids.
 
+    `answer` takes questions and texts of any length, which it reads through windows, and cuts the
+    answers from the texts. `keras_bert_zoo.datasets.questions` makes rows to train on of files.
+
     An exported model returns `start`, `end`, int32 (B,), and `score`, float32 (B,), of the span in
     the text with the largest sum of its two logits; `null_score`, the same sum at `[CLS]`; and the
     logits. A row without a second text has the span of `[CLS]`.
@@ -42,7 +49,10 @@ class QuestionAnswering(Task):
     Args:
         encoder: the encoder.
         preprocessor: a `TextPreprocessor`, for `predict` and `export`; `None` if ids will be fed.
-        max_answer_tokens: most tokens of a span that an exported model answers with.
+        max_answer_tokens: most tokens of an answer.
+        null_threshold: for models that were trained on questions without an answer: `answer` gives
+            none where the score at `[CLS]` exceeds that of the best span by more than this, such as
+            `tuned_null_threshold` has found. `None` to answer anyway. It may be set later.
 
     Example:
 
@@ -51,7 +61,7 @@ class QuestionAnswering(Task):
     task.compile(kbz.adamw(3e-5, total_steps=300, warmup_steps=30), clip_norm=1.0)
     ids = preprocessor((["what is fine ?"], ["tea is fine ."]))
     task.fit(ids, {"start_positions": np.array([6]), "end_positions": np.array([6])})
-    int(task.serve(ids)["start"][0])
+    task.answer(question="what is fine ?", context="Tea is fine.")["text"]
     ```
     """
 
@@ -63,6 +73,7 @@ class QuestionAnswering(Task):
         encoder: TransformerEncoder,
         preprocessor: TextPreprocessor | None = None,
         max_answer_tokens: int = 30,
+        null_threshold: float | None = None,
         **kwargs,
     ):
         if not isinstance(max_answer_tokens, int) or max_answer_tokens < 1:
@@ -81,6 +92,7 @@ class QuestionAnswering(Task):
             **({"pair": True} | kwargs),
         )
         self.max_answer_tokens = max_answer_tokens
+        self.null_threshold = None if null_threshold is None else float(null_threshold)
 
     def compile(self, optimizer="adam", clip_norm=None, loss=None, **kwargs):
         if loss is not None:
@@ -165,6 +177,81 @@ class QuestionAnswering(Task):
             x = pad_rows(self.preprocessor(x), length, self.tokenizer.pad_id)
         return super().prepare_batch(x, y, sample_weight)
 
+    def answer(
+        self,
+        question: str | Sequence[str],
+        context: str | Sequence[str],
+        stride: int = 128,
+        max_query_length: int | None = None,
+        n_best_size: int = 20,
+        batch_size: int = 32,
+    ) -> dict | list[dict]:
+        """Answers questions from texts of any length.
+
+        Args:
+            question: a question, or several.
+            context: the text that holds the answer; or one for each question.
+            stride: tokens from one window of a long text to the next.
+            max_query_length: most tokens of a question; by default 64, or half of what a row of
+                the preprocessor holds if that is less.
+            n_best_size: how many candidates `probability` is a share among.
+            batch_size: windows a batch.
+
+        Returns:
+            For a question a dict, else a list of them: `text`, the answer, which is
+            `context[start:end]`; `start` and `end`; `score`, the sum of its two logits; and
+            `probability`, a softmax over the scores of the best candidates. `text` is "" and both
+            places are 0 where there is no answer: above `null_threshold`, or in an empty text.
+
+        Raises:
+            ValueError: if the task has no preprocessor, questions or texts are not strings or not
+                equally many, or as `question_windows`.
+        """
+        if self.preprocessor is None:
+            raise ValueError(
+                f"{self.name} has no preprocessor, so it cannot read texts: make it with "
+                "`preprocessor=keras_bert_zoo.TextPreprocessor(...)`."
+            )
+        single = isinstance(question, str) and isinstance(context, str)
+        columns = {"question": question, "context": context}
+        if single:
+            columns = {name: [text] for name, text in columns.items()}
+        for name, column in columns.items():
+            lists = not isinstance(column, str) and hasattr(column, "__iter__")
+            if not lists or not all(isinstance(text, str) for text in column):
+                raise ValueError(
+                    "`question` and `context` must be two strings, or two lists of strings. "
+                    f"Received `{name}`: {column!r:.200}"
+                )
+        questions, contexts = map(list, columns.values())
+        if not questions and not contexts:
+            return []
+        length = self.preprocessor.sequence_length
+        windows = question_windows(
+            self.tokenizer,
+            questions,
+            contexts,
+            length,
+            stride,
+            min(64, (length - 3) // 2) if max_query_length is None else max_query_length,
+        )
+        null = self.null_threshold is not None
+        decoder = SpanDecoder(windows, n_best_size, self.max_answer_tokens, null)
+        width = self.input["token_ids"].shape[1]
+        width = width or -(-int(windows.features["token_ids"].bounding_shape()[1]) // 8) * 8
+        padded = {
+            name: rows.to_tensor(shape=[None, width]) for name, rows in windows.features.items()
+        }
+        decoder.add(np.arange(len(windows)), self.predict(padded, batch_size, verbose=0))
+        answers = [found.answer(self.null_threshold) for found in decoder.answers()]
+        fields = ("text", "start", "end", "score", "probability")
+        answers = [{field: getattr(span, field) for field in fields} for span in answers]
+        return answers[0] if single else answers
+
+    @classmethod
+    def usual_length(cls, folder):
+        return 384  # As for SQuAD in google-research/bert.
+
     def serve(self, ids):
         outputs = self(ids, training=False)
         logits = outputs["start_logits"], outputs["end_logits"]
@@ -174,36 +261,10 @@ class QuestionAnswering(Task):
         return {"start": start, "end": end, "score": score, "null_score": null_score, **outputs}
 
     def get_config(self):
-        return super().get_config() | {"max_answer_tokens": self.max_answer_tokens}
-
-
-def best_spans(start_logits, end_logits, allowed, max_tokens: int):
-    """Finds the span of each row whose logits, of its first and its last token, sum up highest.
-
-    Args:
-        start_logits, end_logits: float32 (B, L).
-        allowed: bool (B, L): where a span may start and end.
-        max_tokens: most tokens of a span.
-
-    Returns:
-        `(start, end, score)`: int32 (B,), int32 (B,), float32 (B,). A row in which nothing is
-        allowed has the span of its first place.
-    """
-    batch, length = tf.unstack(tf.shape(start_logits))
-    starts = tf.where(allowed, start_logits, -np.inf)
-    ends = tf.where(allowed, end_logits, -np.inf)
-    # By start and further tokens: a band of the square of all spans.
-    ends = tf.pad(ends, [[0, 0], [0, max_tokens - 1]], constant_values=-np.inf)
-    reach = tf.range(length)[:, tf.newaxis] + tf.range(max_tokens)
-    sums = starts[:, :, tf.newaxis] + tf.gather(ends, reach, axis=1)
-    sums = tf.reshape(sums, [batch, length * max_tokens])
-    best = tf.argmax(sums, axis=1, output_type=tf.int32)
-    found = tf.reduce_any(allowed, axis=1)
-    return (
-        tf.where(found, best // max_tokens, 0),
-        tf.where(found, best // max_tokens + best % max_tokens, 0),
-        tf.where(found, tf.reduce_max(sums, axis=1), start_logits[:, 0] + end_logits[:, 0]),
-    )
+        return super().get_config() | {
+            "max_answer_tokens": self.max_answer_tokens,
+            "null_threshold": self.null_threshold,
+        }
 
 
 def _visible(x, outputs):

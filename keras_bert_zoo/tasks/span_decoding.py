@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
+import tensorflow as tf
 
 from keras_bert_zoo.text.windows import QuestionWindows
 
@@ -181,6 +182,37 @@ class SpanDecoder:
         }
         best_first = sorted(spans.values(), key=lambda span: -span.score)
         return QuestionAnswers(tuple(best_first), spans.get("", AnswerSpan("", *none, 0.0)))
+
+
+def best_spans(start_logits, end_logits, allowed, max_tokens: int):
+    """Finds the span of each row whose logits, of its first and its last token, sum up highest.
+
+    It is what an exported model does, in graph.
+
+    Args:
+        start_logits, end_logits: float32 (B, L).
+        allowed: bool (B, L): where a span may start and end.
+        max_tokens: most tokens of a span.
+
+    Returns:
+        `(start, end, score)`: int32 (B,), int32 (B,), float32 (B,). A row in which nothing is
+        allowed has the span of its first place.
+    """
+    batch, length = tf.unstack(tf.shape(start_logits))
+    starts = tf.where(allowed, start_logits, -np.inf)
+    ends = tf.where(allowed, end_logits, -np.inf)
+    # By start and further tokens: a band of the square of all spans.
+    ends = tf.pad(ends, [[0, 0], [0, max_tokens - 1]], constant_values=-np.inf)
+    reach = tf.range(length)[:, tf.newaxis] + tf.range(max_tokens)
+    sums = starts[:, :, tf.newaxis] + tf.gather(ends, reach, axis=1)
+    sums = tf.reshape(sums, [batch, length * max_tokens])
+    best = tf.argmax(sums, axis=1, output_type=tf.int32)
+    found = tf.reduce_any(allowed, axis=1)
+    return (
+        tf.where(found, best // max_tokens, 0),
+        tf.where(found, best // max_tokens + best % max_tokens, 0),
+        tf.where(found, tf.reduce_max(sums, axis=1), start_logits[:, 0] + end_logits[:, 0]),
+    )
 
 
 def _best_of_band(starts, ends, reach: int, count: int):

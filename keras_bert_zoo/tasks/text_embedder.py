@@ -9,6 +9,7 @@ import tensorflow as tf
 from keras_bert_zoo.encoders.transformer import TransformerEncoder, encoder_inputs
 from keras_bert_zoo.layers.pooling import SequencePooling
 from keras_bert_zoo.tasks.base import Task
+from keras_bert_zoo.tasks.heads import checked_layers
 from keras_bert_zoo.tasks.inputs import holds_text, text_columns, text_dataset
 from keras_bert_zoo.tasks.sentence_transformers import (
     read_sentence_transformer,
@@ -73,7 +74,7 @@ class TextEmbedder(Task):
             raise ValueError(
                 f"`combine` must be one of {', '.join(_COMBINATIONS)}. Received: {combine!r}"
             )
-        layers = None if layers is None else _checked_layers(encoder, layers)
+        layers = None if layers is None else checked_layers(encoder, layers)
         inputs = encoder_inputs(encoder.sequence_length)
         encoded = encoder(inputs)
         vectors = encoded["sequence_output"]
@@ -207,19 +208,3 @@ class TextEmbedder(Task):
             "layers": self.pooled_layers,
             "combine": self.combine,
         }
-
-
-def _checked_layers(encoder, layers):
-    if not encoder.output_hidden_states:
-        raise ValueError(
-            "`layers` needs the states of every layer: make the encoder with "
-            "`output_hidden_states=True`."
-        )
-    count = encoder.config.num_hidden_layers + 1
-    wrong = not isinstance(layers, Sequence) or isinstance(layers, str) or not layers
-    if wrong or not all(isinstance(n, int) and -count <= n < count for n in layers):
-        raise ValueError(
-            f"`layers` must be a list of one or more places from {-count} to {count - 1}. "
-            f"Received: {layers!r}"
-        )
-    return list(layers)

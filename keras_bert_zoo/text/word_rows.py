@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from keras_bert_zoo.text.layer import check_encodable
 from keras_bert_zoo.text.vocabulary import CONTINUATION
+from keras_bert_zoo.text.windows import positions
 
 _CHUNK = 1 << 16  # Words, or texts, that are tokenized together.
 
@@ -64,7 +65,7 @@ def read_words(tokenizer, sentences: Sequence[Sequence[str]]) -> WordPieceWords:
     ids, lengths = _in_chunks(list(distinct), lambda part: _split(tokenizer(part)))
     chosen = np.fromiter((distinct[word] for word in words), np.int64, len(words))
     starts = (np.cumsum(lengths) - lengths)[chosen]
-    word, place = _positions(lengths[chosen])
+    word, place = positions(lengths[chosen])
     return WordPieceWords(ids[starts[word] + place], lengths[chosen], counts)
 
 
@@ -82,7 +83,7 @@ def read_word_spans(tokenizer, texts: Sequence[str]) -> WordPieceWords:
         return (*(field.values.numpy() for field in flat), spans.token_ids.row_lengths().numpy())
 
     ids, starts, ends, lengths = _in_chunks(texts, read)
-    text, place = _positions(lengths)
+    text, place = positions(lengths)
     first = np.flatnonzero((place == 0) | ~continues[ids])
     bounds = np.append(first, len(ids))
     return WordPieceWords(
@@ -96,11 +97,11 @@ def read_word_spans(tokenizer, texts: Sequence[str]) -> WordPieceWords:
 
 @dataclasses.dataclass(frozen=True)
 class WordRows:
-    """Rows `[CLS] pieces [SEP]` without padding, end to end; those of a sentence one by one.
+    """Rows `[CLS] pieces [SEP]` without padding, end to end; of each sentence one or more.
 
     Attributes:
         token_ids: int32 (T,).
-        splits: int64 (R + 1,), where each row starts. A sentence without pieces has no row.
+        splits: int64 (R + 1,), where each row starts.
         words: int64 (T,), the word of each piece in the row that the word's place is in; else -1.
         places: int64 (W,), the place of each word among all T; -1 for one that has no piece.
     """
@@ -172,8 +173,8 @@ def word_rows(
             f"`stride` is a number of pieces from 1 to {room}, which a row of {sequence_length} "
             f"tokens has. Received: {stride!r}"
         )
-    piece_word, piece_place = _positions(words.piece_counts)
-    sentence_of_word, _ = _positions(words.word_counts)
+    piece_word, piece_place = positions(words.piece_counts)
+    sentence_of_word, _ = positions(words.word_counts)
     sentence_sizes = np.bincount(sentence_of_word[piece_word], minlength=len(words.word_counts))
     bases = np.cumsum(sentence_sizes) - sentence_sizes
     is_first = piece_place == 0
@@ -185,13 +186,13 @@ def word_rows(
             begins = _window_starts(word_starts, size, room, stride)
             starts.extend(base + begin for begin in begins)
             sizes.extend(min(room, size - begin) for begin in begins)
-        elif size:
+        else:
             starts.append(base)
             sizes.append(size)
     starts, sizes = np.array(starts, np.int64), np.array(sizes, np.int64)
 
     splits = np.concatenate([[0], np.cumsum(sizes + 2)])
-    row, place = _positions(sizes)
+    row, place = positions(sizes)
     piece = starts[row] + place
     token = splits[row] + 1 + place
     token_ids = np.full(splits[-1], sep_id, np.int32)
@@ -237,9 +238,3 @@ def _in_chunks(texts, read) -> list[np.ndarray]:
         for first in range(0, max(len(texts), 1), _CHUNK)
     ]
     return [np.concatenate(columns) for columns in zip(*parts, strict=True)]
-
-
-def _positions(lengths):
-    """The row, and the place in it, of each entry of rows that lie end to end."""
-    rows = np.repeat(np.arange(len(lengths)), lengths)
-    return rows, np.arange(len(rows)) - (np.cumsum(lengths) - lengths)[rows]

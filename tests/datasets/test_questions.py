@@ -15,7 +15,7 @@ from keras_bert_zoo.datasets.questions import (
 )
 from keras_bert_zoo.datasets.squad import Question, read_squad
 from keras_bert_zoo.metrics.squad import best_threshold, read_gold, read_mapping, score_squad
-from keras_bert_zoo.tasks.span_decoding import AnswerSpan, QuestionAnswers
+from keras_bert_zoo.tasks.span_decoding import AnswerSpan, QuestionAnswers, SpanDecoder
 from keras_bert_zoo.text.wordpiece import WordPieceTokenizer
 
 SHARED = ["xquad.en.json", "dev-subset-normans-complexity.json"]
@@ -64,6 +64,31 @@ def test_every_gold_answer_comes_back_from_its_windows(
     assert total == 1483
     ((key, gold, given),) = inexact
     assert key == "5729e2316aef0514001550c5" and given.startswith(gold) and given != gold
+
+
+@pytest.mark.parametrize("sequence_length, stride", [(384, 128), (128, 32)])
+def test_logits_of_the_targets_give_the_official_score(
+    shared_data, real_tokenizer, sequence_length, stride
+):
+    for name in SHARED:
+        gold, version = read_gold(shared_data / "squad" / name)
+        encoded = encode_questions(
+            read_squad(shared_data / "squad" / name), real_tokenizer, sequence_length, stride
+        )
+        decoder = SpanDecoder(encoded.windows, max_answer_tokens=100, null=version == "2.0")
+        targets = encoded.examples.targets
+        for first in range(0, len(encoded.windows), 64):
+            numbers = np.arange(first, min(first + 64, len(encoded.windows)))
+            outputs = {}
+            for side in ("start", "end"):
+                places = targets[f"{side}_positions"][numbers]
+                outputs[f"{side}_logits"] = np.eye(sequence_length)[places]
+            decoder.add(numbers, outputs)
+        ids = [question.id for question in encoded.questions]
+        answers = dict(zip(ids, decoder.answers(), strict=True))
+        scores = score_answers(gold, answers, -1.0 if version == "2.0" else None)
+        wrong = [key for key in ids if gold[key] and answers[key].best.text not in gold[key]]
+        assert set(wrong) <= {"5729e2316aef0514001550c5"} and scores["f1"] > 99.97
 
 
 def test_targets_by_hand(tokenizer):
@@ -120,7 +145,7 @@ ANSWERS = {
 
 def test_scores_are_those_of_the_scorer_on_the_files(tmp_path):
     threshold = tuned_null_threshold(GOLD, ANSWERS)
-    assert threshold == -4  # Only "tea" is right.
+    assert threshold == -3  # Only "tea" is right, at -4, and the next is wrong, at -2.
     scores = score_answers(GOLD, ANSWERS, threshold)
     assert scores["f1"] == scores["best_f1"] == 75 and scores["NoAns_f1"] == 100
     files = write_predictions(tmp_path / "new", ANSWERS, threshold)
@@ -153,6 +178,13 @@ def test_a_threshold_below_all_odds_if_silence_is_best():
     threshold = tuned_null_threshold(gold, ANSWERS)
     assert threshold < -4 and set(predicted_texts(ANSWERS, threshold).values()) == {""}
     assert score_answers(gold, ANSWERS, threshold)["f1"] == 75
+
+
+def test_a_threshold_above_all_odds_if_every_answer_is_right():
+    gold = {"a": ["tea"], "c": ["Päris"]}
+    answers = {key: ANSWERS[key] for key in gold}
+    assert tuned_null_threshold(gold, answers) == -1
+    assert score_answers(gold, answers, -1.0)["f1"] == 100
 
 
 def test_gold_of_a_file_and_its_questions_agree(shared_data):

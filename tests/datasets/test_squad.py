@@ -50,7 +50,7 @@ def test_bc_q04_an_answer_is_where_its_offset_says(path):
     [
         ([question(), question()], r"qas\[1\]: question 'q': an earlier question has this id"),
         ([question(answers=[("", 3)])], r"the answer answers\[0\] is empty"),
-        ([question(answers=[("1911", -6)])], "'1911' is not at -6"),
+        ([question(answers=[("1911", -5)])], "'1911' is not at -5"),
         ([question(answers=[("1911", 400)])], "'1911' is not at 400"),
         ([question(is_impossible=True)], "marked as impossible, and has the answer '2"),
     ],

@@ -8,7 +8,7 @@ from tiny import tiny_encoder, tiny_preprocessor
 from tiny_heads import batch_for, texts_for, tiny_head
 
 import keras_bert_zoo as kbz
-from keras_bert_zoo.tasks.question_answering import best_spans
+from keras_bert_zoo.tasks.span_decoding import best_spans
 
 QUESTIONS = ["what is fine ?", "what is bad ?", "what is good ?", "what is fine ?"]
 TEXTS = ["tea is fine .", "the film is bad .", "a cup of tea is good !", "film"]

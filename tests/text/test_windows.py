@@ -101,6 +101,16 @@ def test_windows_are_those_of_the_plain_reading(tokenizer, length, stride, longe
     )
 
 
+@pytest.mark.parametrize("tokens", [382, 400, 450, 500, 507, 508, 509])
+def test_the_length_of_a_window_is_part_of_its_context(tokenizer, tokens):
+    """A last window that is shorter by a hundred tokens loses one token of context."""
+    context = " ".join(["tea"] * tokens)
+    windows = question_windows(tokenizer, ["what"], [context])
+    expected = plain_windows(tokenizer, "what", context, 384, 128, 64)
+    assert len(windows) == len(expected) == (2 if tokens < 509 else 3)
+    assert windows.most_context.tolist() == [most for row in expected for most in row[4]]
+
+
 def test_places_and_characters_are_those_of_single_tokens(tokenizer):
     random = np.random.default_rng(3)
     questions, contexts = random_texts(random, 40, 10), random_texts(random, 40, 60)

@@ -97,11 +97,11 @@ def test_windows_cover_every_word_once(tokenizer, seed):
             if expected is not None:
                 assert found == rows.splits[row + expected[0]] + expected[1]
         pieces = [n for w in sentence for n in pieces_of[w]]
-        for number, start in enumerate(starts if pieces else []):
+        for number, start in enumerate(starts):
             inside = rows.token_ids[rows.splits[row + number] : rows.splits[row + number + 1]]
             wanted = pieces[start : start + room]
             assert inside.tolist() == [tokenizer.cls_id, *wanted, tokenizer.sep_id]
-        row += len(starts) if pieces else 0
+        row += len(starts)
         word += len(sentence)
     assert row == len(rows)
     # Labels of all pieces stand in the row of the word's place alone.
@@ -114,19 +114,19 @@ def test_windows_cover_every_word_once(tokenizer, seed):
 def test_nothing_at_all(tokenizer):
     for sentences in ([], [[]], [["\u200b"], []]):
         words, rows = rows_of(tokenizer, sentences)
-        assert len(rows) == 0
+        assert rows.token_ids.tolist() == [tokenizer.cls_id, tokenizer.sep_id] * len(sentences)
         assert rows.places.tolist() == [-1] * sum(map(len, sentences))
         assert words.word_counts.tolist() == list(map(len, sentences))
-        assert rows.features()["token_ids"].shape == (0, None)
+        assert rows.features()["token_ids"].shape == (len(sentences), None)
 
 
 def test_features(tokenizer):
     _, rows = rows_of(tokenizer, [["good"], [], ["bad", "film"]])
     features = {name: part.to_list() for name, part in rows.features().items()}
     good, bad, film = (VOCABULARY.index(word) for word in ("good", "bad", "film"))
-    assert features["token_ids"] == [[2, good, 3], [2, bad, film, 3]]
-    assert features["segment_ids"] == [[0] * 3, [0] * 4]
-    assert features["padding_mask"] == [[1] * 3, [1] * 4]
+    assert features["token_ids"] == [[2, good, 3], [2, 3], [2, bad, film, 3]]
+    assert features["segment_ids"] == [[0] * 3, [0] * 2, [0] * 4]
+    assert features["padding_mask"] == [[1] * 3, [1] * 2, [1] * 4]
 
 
 @pytest.mark.parametrize(
