@@ -1,7 +1,8 @@
 """Fine-tunes a classifier of texts or pairs, or a regression, and reports the official scores.
 
-python examples/finetune_classifier.py --preset DIR --output_dir OUT --task_name MRPC --data_dir glue
-python examples/finetune_classifier.py --preset DIR --output_dir OUT --data_dir my --label=stars
+python examples/finetune_classifier.py --preset DIR --output_dir OUT --data_dir glue \\
+    --task_name MRPC
+python examples/finetune_classifier.py --preset DIR --output_dir OUT --data_dir my --label stars
 
 With `--task_name` the data are GLUE's own files, or TFDS's with `--tfds`. Otherwise `--data_dir`
 holds train, dev and test as .tsv, .csv or .jsonl with named columns. The last line is JSON.

@@ -25,12 +25,14 @@ from keras_bert_zoo.optimizers.adamw import AdamW, adamw
 from keras_bert_zoo.optimizers.schedules import WarmupLinear
 from keras_bert_zoo.serving.export import load_saved_model
 from keras_bert_zoo.tasks.classifier import TextClassifier
+from keras_bert_zoo.tasks.feature_tagger import FeatureTagger
 from keras_bert_zoo.tasks.masked_lm import MaskedLM
 from keras_bert_zoo.tasks.multi_label import MultiLabelClassifier
 from keras_bert_zoo.tasks.multiple_choice import MultipleChoice
 from keras_bert_zoo.tasks.next_sentence import NextSentence
 from keras_bert_zoo.tasks.pretraining import Pretraining
 from keras_bert_zoo.tasks.question_answering import QuestionAnswering
+from keras_bert_zoo.tasks.relation import RelationClassifier
 from keras_bert_zoo.tasks.text_embedder import TextEmbedder
 from keras_bert_zoo.tasks.token_classifier import TokenClassifier
 from keras_bert_zoo.text.packing import Packer
@@ -43,6 +45,7 @@ __all__ = [
     "AdamW",
     "BertEncoder",
     "EncoderConfig",
+    "FeatureTagger",
     "MaskedLM",
     "MultiLabelClassifier",
     "MultipleChoice",
@@ -50,6 +53,7 @@ __all__ = [
     "Packer",
     "Pretraining",
     "QuestionAnswering",
+    "RelationClassifier",
     "TextClassifier",
     "TextEmbedder",
     "TextPreprocessor",

@@ -25,7 +25,7 @@ class EncodedExamples:
             rows; all of one shape. `padding_mask` is among them.
         targets: what comes with them: an array of n rows, ragged where there is one number a
             token, a dict of such, or `None`.
-        weights: float32 (n,), or `None`.
+        weights: float32 (n,), ragged where there is one a token, or `None`.
         length: the length that all rows are padded to; `None` for the longest of each batch.
     """
 
@@ -123,6 +123,8 @@ class EncodedExamples:
         if self.weights is not None:
             parts.append(self.weights)
 
+        most = int(self.lengths.max())
+
         def take(rows):
             taken = [
                 tf.nest.map_structure(lambda part: tf.gather(part, rows), part) for part in parts
@@ -131,7 +133,8 @@ class EncodedExamples:
             if width is None:
                 mask = taken[0]["padding_mask"]
                 longest = tf.reduce_max(mask.row_lengths(axis=mask.ragged_rank))
-                width = tf.maximum(-(-longest // _MULTIPLE), 1) * _MULTIPLE
+                # No row is longer than the longest of all, for which there are positions.
+                width = tf.minimum(tf.maximum(-(-longest // _MULTIPLE), 1) * _MULTIPLE, most)
             # A label that stands on padding is none, which a negative number says.
             fillings = (0, -1, 0)[: len(taken)]
             return tuple(

@@ -60,8 +60,8 @@ class PresetModel(TextModel):
                 no download, and has no vocabulary.
             vocabulary: path or list of a WordPiece vocabulary to use instead of the preset's.
             lowercase: whether the tokenizer lower-cases; by default as the preset says.
-            sequence_length: tokens that texts are cut and padded to; by default 128, or less if
-                the preset has less.
+            sequence_length: tokens that texts are cut and padded to; by default 128 (384 for
+                questions), or less if the preset has less.
             fixed_length: whether the encoder takes this length only, as XLA and TPUs need it.
             config_changes, extend_positions: as in `BertEncoder.from_preset`. More positions are
                 made if `sequence_length` asks for them.
