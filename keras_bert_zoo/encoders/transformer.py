@@ -6,8 +6,8 @@ import keras
 
 from keras_bert_zoo.checkpoints.saving import save_preset
 from keras_bert_zoo.config import EncoderConfig
-from keras_bert_zoo.layers.embeddings import EmbeddingSum
-from keras_bert_zoo.layers.initializers import TruncatedNormal
+from keras_bert_zoo.layers.embeddings import EmbeddingSum, TokenEmbedding
+from keras_bert_zoo.layers.initializers import TruncatedNormal, undrawn
 from keras_bert_zoo.layers.pooler import Pooler
 from keras_bert_zoo.layers.transformer import TransformerBlock
 
@@ -64,7 +64,7 @@ class TransformerEncoder(keras.Model):
                 f"table (`max_position_embeddings`). Received: {sequence_length}"
             )
         policy = keras.dtype_policies.get(dtype or keras.config.dtype_policy())
-        token_embedding = keras.layers.ReversibleEmbedding(
+        token_embedding = TokenEmbedding(
             config.vocab_size,
             config.embedding_size or config.hidden_size,
             embeddings_initializer=TruncatedNormal(config.initializer_range),
@@ -124,6 +124,39 @@ class TransformerEncoder(keras.Model):
     def compile(self, *args, jit_compile=False, **kwargs):
         check_jit(jit_compile, self.sequence_length)
         super().compile(*args, jit_compile=jit_compile, **kwargs)
+
+    def resized(self, vocab_size: int) -> "TransformerEncoder":
+        """Returns the encoder with more rows in its token table, for tokens that were added.
+
+        All weights are the same to the last bit; the new rows are drawn from the initializer. A
+        head is not part of the encoder: make the task with the encoder that is returned.
+
+        Args:
+            vocab_size: rows of the new table, at least as many as now.
+
+        Raises:
+            ValueError: if they are fewer.
+        """
+        rows = self.config.vocab_size
+        if type(vocab_size) is not int or vocab_size < rows:
+            raise ValueError(
+                f"`vocab_size` must be a whole number, {rows} or more: rows are added to the "
+                f"token table, and none is taken out. Received: {vocab_size!r}"
+            )
+        config = self.get_config()
+        config["config"] = {**config["config"], "vocab_size": vocab_size}
+        with undrawn():
+            encoder = type(self).from_config(config)
+        for old, new in zip(self.variables, encoder.variables, strict=True):
+            if old is not self.token_embedding.embeddings:
+                new.assign(old)
+        table = self.token_embedding.embeddings
+        more = TruncatedNormal(self.config.initializer_range)(
+            (vocab_size - rows, table.shape[1]), table.dtype
+        )
+        encoder.token_embedding.embeddings.assign(keras.ops.concatenate([table, more]))
+        encoder.load_report = self.load_report
+        return encoder
 
     def save_to_preset(self, filepath: str | os.PathLike, tokenizer=None) -> None:
         """Writes a Hugging Face folder of the encoder, whole or not at all.

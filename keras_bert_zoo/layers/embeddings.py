@@ -1,4 +1,4 @@
-"""Position, segment, normalization: what turns token vectors into a block's input."""
+"""The token table; and position, segment, normalization: what makes a block's input of it."""
 
 import keras
 import tensorflow as tf
@@ -6,6 +6,37 @@ from keras import ops
 
 from keras_bert_zoo.layers.dropout import Dropout
 from keras_bert_zoo.layers.initializers import TruncatedNormal
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_zoo")
+class TokenEmbedding(keras.layers.ReversibleEmbedding):
+    """`keras.layers.ReversibleEmbedding`, but no id is past its table in silence.
+
+    A lookup past the table fails on a CPU. On a GPU it gives zeros, and under XLA the last row,
+    without a word. Here it fails on each of them before the lookup, but under XLA, which drops
+    checks: there the vectors of such ids are NaN, and so is what comes of them.
+
+    Raises:
+        tf.errors.InvalidArgumentError: when run, if an id is negative or past the table.
+    """
+
+    def call(self, inputs, reverse=False):
+        if reverse:
+            return super().call(inputs, reverse=True)
+        known = (inputs >= 0) & (inputs < self.input_dim)
+        message = (
+            f"Token ids must be rows of the token table, 0 to {self.input_dim - 1} (`vocab_size`): "
+            "see that tokenizer and encoder belong together; for added tokens "
+            "`encoder.resized(tokenizer.vocabulary_size)` makes rows. Received:"
+        )
+        check = tf.Assert(tf.reduce_all(known), [message, tf.boolean_mask(inputs, ~known)])
+        # It is None where it has been done at once.
+        with tf.control_dependencies([] if check is None else [check]):
+            ids = tf.identity(inputs)
+        vectors = super().call(ids)
+        if inputs.shape[-1] is None:
+            return vectors  # XLA is refused for these.
+        return tf.where(known[..., tf.newaxis], vectors, tf.constant(float("nan"), vectors.dtype))
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_zoo")

@@ -202,7 +202,6 @@ class MultipleChoice(Task):
         for row, real in zip(logits, _real_choices(x).numpy(), strict=True):
             shares = np.zeros(len(row))
             shares[real] = tf.nn.softmax(row[real].astype(np.float64)).numpy()
-            # Choices that are none stand behind the others, or are taken out by the caller.
             count = int(np.flatnonzero(real).max(initial=-1)) + 1
             best = int(shares.argmax()) if count else -1
             answers.append(

@@ -78,7 +78,7 @@ class AddedTokens:
         return joined
 
     def unlike_text(self, special_tokens: Sequence[str]) -> list[str]:
-        """The tokens that `transformers` finds in raw text, and this package does not."""
+        """The tokens that `transformers` finds in raw text, beside the special ones, in order."""
         tokens = [token for _, (token, _) in sorted(self._tokens.items())] + self._named
         return [
             token

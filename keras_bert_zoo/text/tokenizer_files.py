@@ -35,7 +35,7 @@ class TokenizerSettings:
     Attributes:
         vocabulary: the tokens in the order of their ids.
         arguments: what `WordPieceTokenizer` takes beside the vocabulary, all but
-            `special_tokens_in_text`, of which files say nothing.
+            `special_tokens_in_text`, of which files say nothing; `added_tokens` only if there are.
         model_max_length: the longest input of the model in tokens, if there is a limit.
         sources: what said each argument, "vocabulary" and "model_max_length": a file's name, "the
             folder's name", "the vocabulary", "the caller", "BERT's default", or for a length "no
@@ -101,7 +101,12 @@ def read_tokenizer_files(
         lowercase, voices, casing_of_name(folder), said["vocabulary"][0]
     )
     said["lowercase"] = answer, who
-    told = [_not_done(config, model), _not_found(added, special), contradiction]
+    unlike = added.unlike_text([token for token, _ in special.values()])
+    literal = [token for token in unlike if model and token in model.literal]
+    if literal:
+        said["added_tokens"] = literal, TOKENIZER_FILE
+    lost = [token for token in unlike if token not in literal]
+    told = [_not_done(config, model), _not_found(lost), contradiction]
     for name, values in switches.items():
         usual = None if name == "strip_accents" else True
         said[name] = values[0][:2] if values else (usual, DEFAULT)
@@ -194,13 +199,13 @@ def _not_done(config: TokenizerConfig, model: TokenizerJson | None) -> str | Non
     return None
 
 
-def _not_found(added: AddedTokens, special: dict[str, tuple]) -> str | None:
-    if tokens := added.unlike_text([token for token, _ in special.values()]):
-        return (
-            "there are added tokens that transformers finds wherever a text has them, and that are "
-            f"text like any other here: {_some(tokens)}. Such texts get other ids."
-        )
-    return None
+def _not_found(tokens: list[str]) -> str | None:
+    if not tokens:
+        return None
+    return (
+        "there are added tokens that transformers finds wherever a text has them, and that are "
+        f"text like any other here: {_some(tokens)}. Such texts get other ids."
+    )
 
 
 def _disagreement(values: list[tuple], lowercase: bool) -> str | None:

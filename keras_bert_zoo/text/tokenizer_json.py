@@ -13,6 +13,8 @@ NORMALIZER_NAMES = {
     "strip_accents": "strip_accents",
     "split_ideographs": "handle_chinese_chars",
 }
+# In which an added token may be found otherwise than letter for letter.
+_WAYS = ("single_word", "lstrip", "rstrip", "normalized")
 _UNCLEANED = "leaves control characters in the text"
 
 
@@ -23,6 +25,7 @@ class TokenizerJson:
     Attributes:
         tokens: the model's vocabulary in the order of its ids.
         added: tokens that were added to it, by id.
+        literal: those of them that a text is searched for before anything is done to it.
         unknown_token, max_characters: of the model.
         switches: of the normalizer, by our names, as far as it has them.
         not_done: what it asks for and this package does not do.
@@ -30,6 +33,7 @@ class TokenizerJson:
 
     tokens: list[str]
     added: dict[int, str]
+    literal: frozenset[str]
     unknown_token: str | None
     max_characters: int | None
     switches: dict[str, bool | None]
@@ -63,6 +67,7 @@ def read_tokenizer_json(path: str | os.PathLike) -> TokenizerJson:
     return TokenizerJson(
         tokens=tokens,
         added=_added(whole),
+        literal=_literal(whole),
         unknown_token=model.get("unk_token", str),
         max_characters=longest,
         switches=switches,
@@ -110,14 +115,17 @@ def tokenizer_json(tokenizer) -> dict:
         {"Sequence": {"id": "B", "type_id": 1}},
         {"SpecialToken": {"id": tokenizer.sep_token, "type_id": 1}},
     ]
-    by_id = sorted((tokenizer.token_to_id(token), token) for token in tokenizer.special_tokens)
-    plain = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+    special = tokenizer.special_tokens
+    found = {*special, *tokenizer.added_tokens}
+    by_id = sorted((tokenizer.token_to_id(token), token) for token in found)
+    plain = dict.fromkeys(_WAYS, False)
     return {
         "version": "1.0",
         "truncation": None,
         "padding": None,
         "added_tokens": [
-            {"id": number, "content": token, **plain, "special": True} for number, token in by_id
+            {"id": number, "content": token, **plain, "special": token in special}
+            for number, token in by_id
         ],
         "normalizer": {
             "type": "BertNormalizer",
@@ -167,6 +175,14 @@ def _added(whole: JsonObject) -> dict[int, str]:
         if added.setdefault(number, token) != token:
             raise entry.wrong("id", f"another id than that of {added[number]!r:.80}")
     return added
+
+
+def _literal(whole: JsonObject) -> frozenset[str]:
+    return frozenset(
+        entry.get("content", str)
+        for entry in whole.objects("added_tokens")
+        if all(entry.get(way, bool) is False for way in _WAYS)
+    )
 
 
 def _check_splitting(whole: JsonObject) -> None:

@@ -62,10 +62,12 @@ class WordPieceTokenizer(TokenLookups):
         split_ideographs: whether each CJK ideograph is a word by itself (`tokenize_chinese_chars`
             of Hugging Face).
         cls_token, sep_token, pad_token, mask_token: the other special tokens.
+        added_tokens: tokens of the vocabulary that are found wherever a text has them, letter for
+            letter, before anything else is done to it; see `with_added_tokens`.
 
     Raises:
-        ValueError: if the vocabulary lacks a special token or has a token twice, or two special
-            tokens are the same.
+        ValueError: if the vocabulary lacks a special or an added token or has a token twice, or
+            two special tokens are the same.
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class WordPieceTokenizer(TokenLookups):
         sep_token: str = "[SEP]",
         pad_token: str = "[PAD]",
         mask_token: str = "[MASK]",
+        added_tokens: Sequence[str] = (),
         **kwargs,
     ):
         super().__init__(pad_token, unknown_token, cls_token, sep_token, mask_token, **kwargs)
@@ -93,6 +96,7 @@ class WordPieceTokenizer(TokenLookups):
         self.special_tokens_in_text = bool(special_tokens_in_text)
         self.strip_accents = None if strip_accents is None else bool(strip_accents)
         self.split_ideographs = bool(split_ideographs)
+        self.added_tokens = _checked_added(added_tokens)
         self._pieces: WordPieces | None = None
         if vocabulary is not None:
             if isinstance(vocabulary, (str, os.PathLike)):
@@ -217,6 +221,24 @@ class WordPieceTokenizer(TokenLookups):
         tokenizer._set(self.vocabulary, self._loaded().table)
         return tokenizer
 
+    def with_added_tokens(self, tokens: Sequence[str]) -> "WordPieceTokenizer":
+        """The same tokenizer with more tokens, such as `["[E1]", "[/E1]"]`, in `added_tokens`.
+
+        Their ids follow those of the vocabulary, in the order given; a token that the vocabulary
+        has keeps its id. The encoder's table needs rows for them: `encoder.resized(
+        tokenizer.vocabulary_size)`.
+
+        Raises:
+            ValueError: if a token is empty or white space, or no vocabulary file could hold it.
+        """
+        added = tuple(dict.fromkeys((*self.added_tokens, *_checked_added(tokens))))
+        config = {**self.get_config(), "name": None, "added_tokens": added}
+        tokenizer = WordPieceTokenizer.from_config(config)
+        known = self._loaded().ids
+        new = [token for token in added if token not in known]
+        tokenizer._set([*self.vocabulary, *new], self._loaded().table)
+        return tokenizer
+
     def compute_output_spec(self, texts):
         shape = (*texts.shape, None)
         return keras.KerasTensor(shape, dtype="int32", ragged=len(shape) > 1)
@@ -229,6 +251,7 @@ class WordPieceTokenizer(TokenLookups):
             "special_tokens_in_text": self.special_tokens_in_text,
             "strip_accents": self.strip_accents,
             "split_ideographs": self.split_ideographs,
+            "added_tokens": list(self.added_tokens),
         }
 
     def save_assets(self, dir_path: str) -> None:
@@ -243,15 +266,16 @@ class WordPieceTokenizer(TokenLookups):
         )
 
     def _set(self, tokens: list[str], table: UnicodeTable) -> None:
-        check_vocabulary(tokens, self.special_tokens)
+        check_vocabulary(tokens, (*self.special_tokens, *self.added_tokens))
+        literals = {*self.added_tokens}
+        if self.special_tokens_in_text:
+            literals |= {*self.special_tokens}
         self._pieces = WordPieces(
             tokens,
             table,
             self.unknown_token,
             # Of literals that begin alike, the longest is meant.
-            tuple(sorted(self.special_tokens, key=len, reverse=True))
-            if self.special_tokens_in_text
-            else (),
+            tuple(sorted(literals, key=lambda token: (-len(token), token))),
             self.max_characters_per_word,
         )
 
@@ -262,3 +286,13 @@ class WordPieceTokenizer(TokenLookups):
                 "has none: pass vocabulary=, or load the model's .keras file, which holds it."
             )
         return self._pieces
+
+
+def _checked_added(tokens: Sequence[str]) -> tuple[str, ...]:
+    for token in [tokens] if isinstance(tokens, str) else tokens:
+        if isinstance(tokens, str) or not isinstance(token, str) or not token.strip():
+            raise ValueError(
+                f"Added tokens are a list of texts that are more than white space. Received: "
+                f"{tokens!r:.200}"
+            )
+    return tuple(tokens)

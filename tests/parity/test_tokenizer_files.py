@@ -294,6 +294,17 @@ def test_added_tokens(tmp_path, texts, real):
     same(tokenizer, theirs, texts)
 
 
+def test_added_tokens_of_ours(tmp_path, texts, real):
+    tokenizer = kbz.WordPieceTokenizer(real, lowercase=False)
+    tokenizer = tokenizer.with_added_tokens(["[E1]", "[/E1]", "tea cup"])
+    write_tokenizer_files(tmp_path, tokenizer, 128)
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    texts = [*texts[:50], "a [E1]Tea cup[/E1] or tea cups[E1", "[E1][E1] [e1]"]
+    for text in texts:
+        expected = theirs(text, add_special_tokens=False)["input_ids"]
+        assert tokenizer(text).numpy().tolist() == expected, text
+
+
 def change(path, edit):
     values = json.loads(path.read_text(encoding="utf-8"))
     edit(values)

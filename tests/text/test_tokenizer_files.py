@@ -274,6 +274,22 @@ def test_added_tokens_within_the_vocabulary(folder, files):
         assert read_tokenizer_files(folder(**files)).vocabulary == TOKENS
 
 
+LITERAL = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+
+
+def test_added_tokens_that_are_found_letter_for_letter(folder):
+    entries = [*SPECIAL_ENTRIES, entry(9, "[E2]", **LITERAL), entry(8, "[E1]", **LITERAL)]
+    settings = read_tokenizer_files(folder(tokenizer=model(added_tokens=entries)))
+    assert settings.arguments["added_tokens"] == ["[E1]", "[E2]"]
+    assert settings.sources["added_tokens"] == "tokenizer.json"
+    assert settings.vocabulary == [*TOKENS, "[E1]", "[E2]"]
+    for way in LITERAL:
+        entries[-1] = entry(8, "[E1]", **LITERAL | {way: True})
+        with pytest.warns(UserWarning, match=r"text like any other here: '\[E1\]'\."):
+            settings = read_tokenizer_files(folder(tokenizer=model(added_tokens=entries)))
+        assert settings.arguments["added_tokens"] == ["[E2]"]
+
+
 def test_many_added_tokens_are_one_short_warning(folder):
     path = folder(added={f"[E{number}]": number for number in range(8, 200)})
     with pytest.warns(UserWarning) as said:
