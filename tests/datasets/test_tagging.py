@@ -30,8 +30,8 @@ def test_targets_stand_at_first_pieces(task):
     everywhere = encode_tagged(task, sentences, label_all_pieces=True)
     assert everywhere.targets.to_list() == [[-1, 1, 2, 0, 0, -1], [-1, -1]]
     ((x, y),) = encoded.evaluation_batches(2)
-    assert x["token_ids"].shape == (2, 8)
-    assert y.numpy().tolist() == [[-1, 1, -1, 0, -1, -1, -1, -1], [-1] * 8]
+    assert x["token_ids"].shape == (2, 6)
+    assert y.numpy().tolist() == [[-1, 1, -1, 0, -1, -1], [-1] * 6]
 
 
 def test_each_word_of_a_long_sentence_is_learnt_once(task):
