@@ -1,34 +1,16 @@
 """The scripts that convert checkpoints, extract features and judge similarity, as users do."""
 
-import json
-import os
-import subprocess
-import sys
-
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from checkpoint_files import Golden, google_names, write_google
-from conftest import ROOT
+from scripts import run
 from tiny import VOCABULARY, tiny_encoder, tiny_preprocessor
 
 import keras_bert_zoo as kbz
 
 TEXTS = ["a good film", "", "What is the capital of France?", "tea  ", "good film " * 30]
-
-
-def run(script, *flags, check=True):
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    done = subprocess.run(
-        [sys.executable, ROOT / "examples" / script, *map(str, flags)],
-        env=os.environ | {"PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-    )
-    if check and done.returncode:
-        raise AssertionError(done.stdout + done.stderr)
-    return json.loads(done.stdout.splitlines()[-1]) if check else done.stdout + done.stderr
 
 
 @pytest.fixture

@@ -1,32 +1,16 @@
 """The scripts that fine-tune relations and multiple choice, as users run them."""
 
 import json
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
-from conftest import ROOT
+from scripts import run
 from tiny import VOCABULARY, tiny_config
 
 import keras_bert_zoo as kbz
 from keras_bert_zoo.metrics.relations import read_answers, score_relations
 
 WORDS = [*VOCABULARY, "$", "#"]
-
-
-def run(script, *flags, check=True):
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    done = subprocess.run(
-        [sys.executable, ROOT / "examples" / script, *map(str, flags)],
-        env=os.environ | {"PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-    )
-    if check and done.returncode:
-        raise AssertionError(done.stdout + done.stderr)
-    return json.loads(done.stdout.splitlines()[-1]) if check else done.stdout + done.stderr
 
 
 @pytest.fixture

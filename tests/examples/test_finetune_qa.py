@@ -1,13 +1,11 @@
 """The script that fine-tunes the answering of questions, as users run it."""
 
+import functools
 import json
-import os
-import subprocess
-import sys
 
 import keras
 import pytest
-from conftest import ROOT
+import scripts
 from tiny import tiny_config, tiny_preprocessor
 
 import keras_bert_zoo as kbz
@@ -16,17 +14,7 @@ from keras_bert_zoo.metrics.squad import read_gold, read_mapping, score_squad
 CONTEXTS = ["Tea is fine .", "the film is bad .", "paris is the capital of france !"]
 
 
-def run(*flags, check=True):
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    done = subprocess.run(
-        [sys.executable, ROOT / "examples" / "finetune_qa.py", *map(str, flags)],
-        env=os.environ | {"PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-    )
-    if check and done.returncode:
-        raise AssertionError(done.stdout + done.stderr)
-    return json.loads(done.stdout.splitlines()[-1]) if check else done.stdout + done.stderr
+run = functools.partial(scripts.run, "finetune_qa.py")
 
 
 @pytest.fixture

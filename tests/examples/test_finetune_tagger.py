@@ -1,13 +1,11 @@
 """The script that fine-tunes taggers, as users run it."""
 
+import functools
 import json
-import os
-import subprocess
-import sys
 
 import keras
 import pytest
-from conftest import ROOT
+import scripts
 from tiny import tiny_config, tiny_preprocessor
 
 import keras_bert_zoo as kbz
@@ -29,17 +27,7 @@ TAGS = [
 ]
 
 
-def run(*flags, check=True):
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    done = subprocess.run(
-        [sys.executable, ROOT / "examples" / "finetune_tagger.py", *map(str, flags)],
-        env=os.environ | {"PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-    )
-    if check and done.returncode:
-        raise AssertionError(done.stdout + done.stderr)
-    return json.loads(done.stdout.splitlines()[-1]) if check else done.stdout + done.stderr
+run = functools.partial(scripts.run, "finetune_tagger.py")
 
 
 @pytest.fixture

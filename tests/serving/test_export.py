@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from graph_nodes import operations_in_functions
 from tiny import VOCABULARY, tiny_classifier, tiny_encoder, tiny_preprocessor
 
 import keras_bert_zoo as kbz
@@ -215,7 +216,7 @@ def test_operations_of_an_export(task, tmp_path):
     from tensorflow.core.protobuf import saved_model_pb2
 
     graph = saved_model_pb2.SavedModel.FromString(proto).meta_graphs[0].graph_def
-    ops = {node.op for function in graph.library.function for node in function.node_def}
+    ops = operations_in_functions(graph)
     known = set(tf.raw_ops.__dict__)
     foreign = {op for op in ops if op not in known and not op.startswith("_")}
     assert foreign == {"FastWordpieceTokenizeWithOffsets"}
