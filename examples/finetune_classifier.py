@@ -23,7 +23,11 @@ from keras_bert_zoo.datasets.labelled_texts import (
     read_tfds,
 )
 from keras_bert_zoo.datasets.pipeline import encode
-from keras_bert_zoo.metrics.classification import confusion_matrix
+from keras_bert_zoo.metrics.classification import (
+    accuracy,
+    confusion_matrix,
+    precision_recall_f1,
+)
 from keras_bert_zoo.metrics.glue import glue_scores, glue_task, write_predictions
 from keras_bert_zoo.training.finetuning import finetune
 
@@ -39,8 +43,8 @@ flags.DEFINE_list("class_weights", None, "Weights of the labels, as name=weight.
 flags.DEFINE_bool("export", True, "Whether to write the model of the last seed.")
 
 
-def read(split):
-    """Reads a split; `None` if there is no such file of one that may be missing."""
+def read(split, labels=None):
+    """Reads a split, in which no other labels than these may stand."""
     if FLAGS.tfds:
         return read_tfds(FLAGS.tfds, {"dev": "validation"}.get(split, split), FLAGS.data_dir)
     if FLAGS.task_name:
@@ -53,19 +57,37 @@ def read(split):
         FLAGS.text_a,
         FLAGS.text_b,
         FLAGS.label,
+        labels=labels,
         regression=FLAGS.regression,
         skip_bad_rows=FLAGS.skip_bad_rows,
     )
 
 
 def scores_of(predicted, right, labels):
-    """The official scores of a task of GLUE; accuracy and F1, or correlations, of any other."""
+    """The official scores of a task of GLUE; of others accuracy and F1, or correlations."""
     if FLAGS.task_name:
         return glue_scores(FLAGS.task_name, predicted, right)
     if labels is None:
         return glue_scores("STS-B", predicted, right)
-    hits = np.mean([p == r for p, r in zip(predicted, right, strict=True)])
-    return {"accuracy": float(hits)}
+    macro = precision_recall_f1(right, predicted, average="macro", classes=labels).f1
+    return {"accuracy": accuracy(right, predicted), "macro_f1": macro}
+
+
+def weights_of(examples, labels):
+    """A weight for each example by its label, or `None`."""
+    if not FLAGS.class_weights:
+        return None
+    parts = [part.rpartition("=") for part in FLAGS.class_weights]
+    try:
+        by_label = {name: float(weight) for name, _, weight in parts}
+    except ValueError:
+        by_label = {None: 0.0}
+    if labels is None or not set(by_label) <= set(labels) or min(by_label.values()) < 0:
+        raise app.UsageError(
+            f"--class_weights are label=weight, of the labels {', '.join(labels or ['(none)'])}. "
+            f"Received: {','.join(FLAGS.class_weights)}"
+        )
+    return np.array([by_label.get(e.label, 1.0) for e in examples], np.float32)
 
 
 def main(_):
@@ -73,34 +95,41 @@ def main(_):
     if not FLAGS.data_dir and not FLAGS.tfds:
         raise app.UsageError("--data_dir, or --tfds, says where the data are.")
     chosen = FLAGS.task_name and glue_task(FLAGS.task_name)
-    train, dev = read("train"), read("dev")
-    skipped = common.tell_skipped(train, dev)
-    regression = FLAGS.regression or bool(chosen and not chosen.classes)
+    train = read("train")
+    regression = FLAGS.regression or isinstance(train.examples[0].label, float)
     labels = None if regression else list(chosen.classes) if chosen else labels_of(train)
+    dev = read("dev", labels)
+    test = read("test") if FLAGS.do_predict else None
+    skipped = common.tell_skipped(*filter(None, (train, dev, test)))
+    for rows in (train, dev):
+        lacking = [e.line for e in rows if e.label is None]
+        unknown = [e.line for e in rows if labels and e.label not in labels]
+        if lacking or unknown:
+            raise app.UsageError(
+                f"{rows.path}, line {(lacking or unknown)[0]}: there is no label, or none of "
+                f"{', '.join(labels or ['numbers'])}."
+            )
     if not FLAGS.metric:
-        FLAGS.metric = (
-            chosen.metrics[-1 if chosen.name == "MRPC" else 0]
-            if chosen
-            else ("pearson" if regression else "accuracy")
-        )
+        FLAGS.metric = "pearson" if regression else "accuracy"
+        if chosen:
+            FLAGS.metric = chosen.metrics[-1 if chosen.name == "MRPC" else 0]
     examples = list(train)[: FLAGS.max_train_examples]
-    unknown = {e.label for e in dev if e.label is not None} - set(labels or ()) - {None}
-    if labels is not None and unknown:
-        raise ValueError(f"{dev.path} has labels that {train.path} has not: {sorted(unknown)}")
+    class_weights = weights_of(examples, labels)
+    right = [e.label for e in dev]
+    length = FLAGS.max_seq_length if FLAGS.jit_compile else None
+    folder = pathlib.Path(FLAGS.output_dir)
+    folder.mkdir(parents=True, exist_ok=True)
 
     def run_seed(seed):
         task = kbz.TextClassifier.from_preset(
-            FLAGS.preset, labels=labels, **common.preset_arguments()
+            FLAGS.preset,
+            labels=labels,
+            fixed_length=FLAGS.jit_compile,
+            **common.preset_arguments(),
         )
-        targets = np.array(
-            [e.label if labels is None else labels.index(e.label) for e in examples],
-            np.float32 if labels is None else np.int32,
-        )
-        weights = None
-        if FLAGS.class_weights:
-            by_name = dict(part.split("=") for part in FLAGS.class_weights)
-            weights = np.array([float(by_name.get(e.label, 1)) for e in examples], np.float32)
-        held_out = encode(task.read_texts, columns_of(dev))
+
+        def encoded(rows, *learnt):
+            return encode(task.read_texts, columns_of(rows), *learnt, length=length)
 
         def predict(encoded):
             outputs = np.zeros([len(encoded), len(labels) if labels else 1], np.float32)
@@ -110,26 +139,31 @@ def main(_):
                 return outputs[:, 0].tolist()
             return [labels[n] for n in outputs.argmax(axis=1)]
 
+        held_out = encoded(dev)
+
         def evaluate():
-            return scores_of(predict(held_out), [e.label for e in dev], labels)
+            return scores_of(predict(held_out), right, labels)
 
         history = []
         if FLAGS.do_train:
-            encoded = encode(task.read_texts, columns_of(examples), targets, weights)
-            tuned = finetune(task, encoded, evaluate, seed=seed, verbose=2, **common.recipe())
+            targets = [e.label if labels is None else labels.index(e.label) for e in examples]
+            targets = np.array(targets, np.float32 if labels is None else np.int32)
+            recipe = common.recipe() | {"jit_compile": FLAGS.jit_compile}
+            tuned = finetune(
+                task, encoded(examples, targets, class_weights), evaluate, seed=seed, verbose=2,
+                **recipe,
+            )  # fmt: skip
             scores, history = tuned.scores, tuned.history
         else:
             scores = evaluate()
         logging.warning("seed %d: %s", seed, scores)
-        folder = pathlib.Path(FLAGS.output_dir)
-        folder.mkdir(parents=True, exist_ok=True)
         if labels is not None:
-            matrix = confusion_matrix([e.label for e in dev], predict(held_out), labels)
+            matrix = confusion_matrix(right, predict(held_out), labels)
             np.savetxt(folder / f"confusion-{seed}.tsv", matrix, fmt="%d", delimiter="\t",
                        header="\t".join(labels))  # fmt: skip
-        if FLAGS.do_predict:
-            test = read("test")
-            predicted = predict(encode(task.read_texts, columns_of(test)))
+            common.draw_confusion(folder / f"confusion-{seed}.png", matrix, labels)
+        if test is not None:
+            predicted = predict(encoded(test))
             if chosen:
                 write_predictions(folder / f"seed-{seed}", FLAGS.task_name, predicted)
             else:
@@ -138,7 +172,7 @@ def main(_):
         if FLAGS.export and seed == common.seeds()[-1]:
             task.save(folder / "classifier.keras")
             task.export(folder / "saved_model")
-        return scores, history
+        return (scores if FLAGS.do_eval else {}), history
 
     common.run(
         run_seed,

@@ -6,6 +6,7 @@ import pathlib
 import time
 
 import keras
+import numpy as np
 from absl import app, flags, logging
 
 from keras_bert_zoo.training.finetuning import over_seeds
@@ -111,18 +112,24 @@ def run(run_seed, **more) -> None:
     print(json.dumps(report))
 
 
-def draw(path, histories, metric):
-    """Draws the metric and the loss over the epochs, a line a seed; nothing without matplotlib."""
+def plots():
+    """Matplotlib's functions for pictures in files; `None`, with a warning, if it is missing."""
     try:
         import matplotlib
     except ImportError:
         logging.warning("No picture: pip install 'keras-bert-zoo[examples]' brings matplotlib.")
-        return
-    if not any(histories.values()):
-        return
+        return None
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
+    return pyplot
+
+
+def draw(path, histories, metric):
+    """Draws the metric and the loss over the epochs, a line a seed; nothing without matplotlib."""
+    pyplot = plots() if any(histories.values()) else None
+    if pyplot is None:
+        return
     figure, axes = pyplot.subplots(1, 2, figsize=(10, 4))
     for seed, history in histories.items():
         epochs = [row["epoch"] for row in history]
@@ -130,6 +137,27 @@ def draw(path, histories, metric):
             axis.plot(epochs, [row[name] for row in history], "o-", label=f"seed {seed}")
             axis.set(xlabel="epoch", title=name)
     axes[0].legend()
+    figure.tight_layout()
+    figure.savefig(path)
+    pyplot.close(figure)
+
+
+def draw_confusion(path, matrix, labels):
+    """Draws how often each label (down) was predicted as each (across)."""
+    pyplot = plots()
+    if pyplot is None:
+        return
+    size = 3 + 0.4 * len(labels)
+    figure, axis = pyplot.subplots(figsize=(size, size))
+    shares = matrix / matrix.sum(axis=1, keepdims=True).clip(1)
+    axis.imshow(shares, vmin=0, vmax=1, cmap="Blues")
+    for (row, column), count in np.ndenumerate(matrix):
+        color = "white" if shares[row, column] > 0.5 else "black"
+        axis.text(column, row, str(count), ha="center", va="center", color=color)
+    places = range(len(labels))
+    axis.set_xticks(places, labels, rotation=45, ha="right")
+    axis.set_yticks(places, labels)
+    axis.set(xlabel="predicted", ylabel="right")
     figure.tight_layout()
     figure.savefig(path)
     pyplot.close(figure)
