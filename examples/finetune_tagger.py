@@ -75,15 +75,16 @@ def read_splits():
 
 def make(labels):
     """The task; without training the preset's own head and labels."""
+    arguments = common.preset_arguments() | {"fixed_length": FLAGS.jit_compile}
     if not FLAGS.feature_based:
         more = {"labels": labels} if FLAGS.do_train else {}
-        return kbz.TokenClassifier.from_preset(FLAGS.preset, **more, **common.preset_arguments())
+        return kbz.TokenClassifier.from_preset(FLAGS.preset, **more, **arguments)
     if not FLAGS.do_train:
         raise app.UsageError("--feature_based makes a network that has to be trained.")
     layers = None if FLAGS.layers is None else [int(place) for place in FLAGS.layers]
     return FeatureTagger.from_preset(
         FLAGS.preset, labels=labels, layers=layers, combine=FLAGS.combine,
-        **common.preset_arguments(),
+        **arguments,
     )  # fmt: skip
 
 
@@ -116,7 +117,8 @@ def main(_):
         history = []
         if FLAGS.do_train:
             encoded = encode_tagged(task, train, weights, FLAGS.label_all_pieces, FLAGS.stride)
-            tuned = finetune(task, encoded, evaluate, seed=seed, verbose=2, **common.recipe())
+            recipe = common.recipe() | {"jit_compile": FLAGS.jit_compile}
+            tuned = finetune(task, encoded, evaluate, seed=seed, verbose=2, **recipe)
             scores, history = tuned.scores, tuned.history
         else:
             scores = evaluate()

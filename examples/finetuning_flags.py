@@ -76,7 +76,7 @@ def tell_skipped(*tables):
 
 
 def run(run_seed, **more) -> None:
-    """Runs each seed, writes `metrics.json` and a picture, prints JSON last.
+    """Runs each seed, writes `metrics.json`, one of each seed, and a picture; prints JSON last.
 
     Args:
         run_seed: takes a seed and returns `(scores, history)`: the scores of the dev set, and those
@@ -86,8 +86,14 @@ def run(run_seed, **more) -> None:
     start = time.perf_counter()
     histories = {}
 
+    folder = pathlib.Path(FLAGS.output_dir)
+    folder.mkdir(parents=True, exist_ok=True)
+
     def scores_of(seed):
         scores, histories[seed] = run_seed(seed)
+        # What a seed gave is not lost if the next one fails.
+        text = json.dumps({"seed": seed, "scores": scores, "history": histories[seed]}, indent=2)
+        (folder / f"metrics-{seed}.json").write_text(text + "\n", encoding="utf-8")
         return scores
 
     summary = over_seeds(scores_of, seeds())
@@ -103,8 +109,6 @@ def run(run_seed, **more) -> None:
         "seconds": round(time.perf_counter() - start, 1),
         **more,
     }
-    folder = pathlib.Path(FLAGS.output_dir)
-    folder.mkdir(parents=True, exist_ok=True)
     whole = report | {"history": histories, "flags": FLAGS.flag_values_dict()}
     text = json.dumps(whole, indent=2, default=str)
     (folder / "metrics.json").write_text(text + "\n", encoding="utf-8")

@@ -40,7 +40,8 @@ def preset(tmp_path):
     return tmp_path / "preset"
 
 
-def test_splits_in_a_folder(tmp_path, preset):
+@pytest.mark.parametrize("jit_compile", [False, True])
+def test_splits_in_a_folder(tmp_path, preset, jit_compile):
     for split, last in (("train", None), ("dev", None), ("test", -1)):
         write_conll(tmp_path / f"{split}.txt", WORDS[:last], TAGS[:last])
     with open(tmp_path / "train.txt", "a", encoding="utf-8") as file:
@@ -50,7 +51,7 @@ def test_splits_in_a_folder(tmp_path, preset):
     report = run(
         *settings, "--scheme=IOB1", "--num_train_epochs=30", "--train_batch_size=2",
         "--learning_rate=0.01", "--max_seq_length=10", "--do_predict", "--skip_bad_rows",
-        "--label_weights=O=0.5",
+        "--label_weights=O=0.5", f"--jit_compile={jit_compile}",
     )  # fmt: skip
     assert report["skipped_rows"] == 1
     assert report["labels"] == ["O", "B-LOC", "I-LOC"]
