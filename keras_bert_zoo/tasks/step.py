@@ -59,11 +59,80 @@ class SteppedModel(keras.Model):
             the optimizer scales the loss; `None` where a weight had no part. Terms and outputs
             are this replica's.
         """
+        loss, gradients, terms, outputs = self._local_gradients(x, y, sample_weight)
+        loss, gradients = self._all_reduced(loss, gradients)
+        return loss, gradients, terms, outputs
+
+    def accumulate_gradients(self, batch: tuple, parts: int):
+        """Does as `compute_gradients` for a batch whose rows pass through the model in parts.
+
+        The means are over the rows of all parts, however unequal they are, so the result is that of
+        the whole batch at once, in the memory of one part.
+
+        Args:
+            batch: this replica's part of a batch: x, or x and y, or x, y and `sample_weight`.
+            parts: how many parts there are, fewer if there are fewer rows.
+
+        Returns:
+            `(loss, gradients, sums)`: the first two as `compute_gradients` gives them; of each
+            term and score its sum and its weight, float32, of this replica, by name.
+        """
+        rows = tf.shape(tf.nest.flatten(batch)[0])[0]
+        size = tf.maximum(-(-rows // parts), 1)
+
+        def part(number):
+            cut = tf.nest.map_structure(lambda t: t[number * size : (number + 1) * size], batch)
+            return keras.utils.unpack_x_y_sample_weight(cut)
+
+        def add_weights(number, weights):
+            x, y, sample_weight = part(number)
+            # Nothing of the outputs is in the weights, so the graph is pruned of the model.
+            terms = self.loss_terms(x, y, self(x, training=False), sample_weight)
+            added = [w + weight for w, (_, weight) in zip(weights, terms.values(), strict=True)]
+            return number + 1, added
+
+        count = tf.maximum(-(-rows // size), 1)
+        zeros = [tf.zeros([], tf.float32) for _ in self.loss_names]
+        _, totals = tf.while_loop(lambda n, _: n < count, add_weights, [0, zeros])
+        totals = _all_reduce(tf.distribute.get_replica_context(), totals)
+        names = (*self.loss_names, *self.score_names)
+
+        def add(number, loss, gradients, sums):
+            x, y, sample_weight = part(number)
+            more, found, terms, outputs = self._local_gradients(x, y, sample_weight, totals, count)
+            terms = {**terms, **self.score_terms(x, y, outputs, sample_weight)}
+            found = [None if g is None else tf.convert_to_tensor(g) for g in found]
+            takes_part[:] = [g is not None for g in found]
+            gradients = [
+                g if new is None else g + new for g, new in zip(gradients, found, strict=True)
+            ]
+            sums = {
+                name: [old + new for old, new in zip(sums[name], terms[name], strict=True)]
+                for name in names
+            }
+            return number + 1, loss + more, gradients, sums
+
+        takes_part = []
+        start = [
+            0,
+            tf.zeros([], tf.float32),
+            [tf.zeros(w.shape, w.dtype) for w in self.trainable_weights],
+            {name: [tf.zeros([], tf.float32)] * 2 for name in names},
+        ]
+        _, loss, gradients, sums = tf.while_loop(
+            lambda n, *_: n < count, add, start, parallel_iterations=1
+        )
+        gradients = [g if there else None for g, there in zip(gradients, takes_part, strict=True)]
+        return *self._all_reduced(loss, gradients), sums
+
+    def _local_gradients(self, x, y, sample_weight, totals=None, parts=1):
+        """This replica's part of the loss and of the gradients; `totals` are the global weights."""
         context = tf.distribute.get_replica_context()
         with tf.GradientTape() as tape:
             outputs = self(x, training=True)
             terms = self.loss_terms(x, y, outputs, sample_weight)
-            totals = _all_reduce(context, [weight for _, weight in terms.values()])
+            if totals is None:
+                totals = _all_reduce(context, [weight for _, weight in terms.values()])
             loss = tf.add_n(
                 [
                     tf.math.divide_no_nan(value, total)
@@ -71,14 +140,19 @@ class SteppedModel(keras.Model):
                 ]
             )
             if self.losses:
-                loss += tf.add_n(self.losses) / context.num_replicas_in_sync
+                loss += tf.add_n(self.losses) / tf.cast(
+                    context.num_replicas_in_sync * parts, tf.float32
+                )
             scaled = self.optimizer.scale_loss(loss)
-        gradients = tape.gradient(scaled, self.trainable_weights)
+        return loss, tape.gradient(scaled, self.trainable_weights), terms, outputs
+
+    def _all_reduced(self, loss, gradients):
+        context = tf.distribute.get_replica_context()
         # The gradient of a table lists a row as often as it was looked up; the norm needs sums.
         dense = [tf.convert_to_tensor(g) for g in gradients if g is not None]
         dense = iter(_all_reduce(context, dense))
         gradients = [None if g is None else next(dense) for g in gradients]
-        return _all_reduce(context, [loss])[0], gradients, terms, outputs
+        return _all_reduce(context, [loss])[0], gradients
 
     def apply_gradients(self, gradients):
         """Clips gradients to `clip_norm` by their global norm and applies them.

@@ -1,0 +1,402 @@
+"""Training by steps, on one device or many, which a kill at any moment does not harm."""
+
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_bert_zoo.tasks.step import SteppedModel
+from keras_bert_zoo.training.fingerprint import differences, fingerprint
+from keras_bert_zoo.training.snapshots import Snapshots
+from keras_bert_zoo.training.stepping import Stepper
+
+# Callbacks that write files, which one worker does for all.
+_WRITING = (
+    keras.callbacks.BackupAndRestore,
+    keras.callbacks.CSVLogger,
+    keras.callbacks.ModelCheckpoint,
+    keras.callbacks.TensorBoard,
+)
+
+
+class Trainer:
+    """Trains a task step by step, with snapshots from which it goes on as if nothing had happened.
+
+    The step is the task's own, the one that `fit` runs: means over the real examples of the global
+    batch, clipping after the reduction, dropout different on each replica. The same command run
+    again continues from the newest snapshot that is whole; on CPU, bit for bit.
+
+    Args:
+        task: the task, made in the strategy's scope. It is compiled here.
+        optimizer: the optimizer, not built yet.
+        strategy: a `tf.distribute.Strategy`; by default the one in whose scope the call stands.
+        clip_norm: as in `Task.compile`.
+        accumulation_steps: parts in which each replica's rows pass through the model, for batches
+            that do not fit in memory. The result is that of the whole batch.
+        steps_per_call: steps that one call from Python makes, for less overhead. Snapshots,
+            callbacks and a stop come between calls.
+        checkpoint_dir: folder of the snapshots; `None` for none.
+        save_steps, save_minutes: how often to write one; `None` for never by this measure. One is
+            written at the end and at SIGTERM in any case.
+        keep: how many of the last snapshots stay.
+        monitor: score of the validation by which the best snapshot is kept too; one that begins
+            with `-`, as `-loss`, is better when lower.
+        nonfinite: what to do with a step whose loss or gradients are not finite: "skip" it, or
+            "roll_back" to the newest snapshot and leave that batch out.
+        max_nonfinite: such steps in a row after which training stops with an error.
+        settings: what else must be the same when training continues, such as the settings of the
+            data, as JSON holds it.
+
+    Raises:
+        ValueError: if an argument is out of range, the task was made outside of the scope, or
+            mixed_float16 is to run on several replicas.
+
+    Example:
+
+    ```python
+    task = kbz.Pretraining(kbz.BertEncoder(config))
+    trainer = Trainer(task, kbz.adamw(1e-4, 10_000, 1_000), clip_norm=1.0, checkpoint_dir="out")
+    trainer.fit(
+        lambda step: pretraining_dataset(corpus, 128, 32, start_step=step), total_steps=10_000
+    )
+    ```
+    """
+
+    def __init__(
+        self,
+        task: SteppedModel,
+        optimizer: keras.optimizers.Optimizer,
+        strategy: tf.distribute.Strategy | None = None,
+        *,
+        clip_norm: float | None = None,
+        accumulation_steps: int = 1,
+        steps_per_call: int = 1,
+        checkpoint_dir=None,
+        save_steps: int | None = None,
+        save_minutes: float | None = 10.0,
+        keep: int = 3,
+        monitor: str | None = None,
+        nonfinite: str = "skip",
+        max_nonfinite: int = 10,
+        settings: Mapping | None = None,
+    ):
+        counts = {
+            "accumulation_steps": accumulation_steps,
+            "steps_per_call": steps_per_call,
+            "max_nonfinite": max_nonfinite,
+            "save_steps": 1 if save_steps is None else save_steps,
+        }
+        for name, count in counts.items():
+            if not isinstance(count, int) or count < 1:
+                raise ValueError(f"`{name}` must be a whole number from 1 on. Received: {count}")
+        if nonfinite not in ("skip", "roll_back"):
+            raise ValueError(f"`nonfinite` is 'skip' or 'roll_back'. Received: {nonfinite!r}")
+        if nonfinite == "roll_back" and checkpoint_dir is None:
+            raise ValueError("`nonfinite='roll_back'` needs a `checkpoint_dir` to roll back to.")
+        self.strategy = strategy or tf.distribute.get_strategy()
+        _check_scope(task, self.strategy)
+        self.task = task
+        with self.strategy.scope():
+            task.compile(optimizer, clip_norm=clip_norm)
+            task.optimizer.build(task.trainable_variables)
+        several = self.strategy.num_replicas_in_sync > 1
+        if several and hasattr(task.optimizer, "inner_optimizer"):
+            raise ValueError(
+                "mixed_float16 scales the loss, and the scale is not kept alike on several "
+                "replicas: use mixed_bfloat16, or one device."
+            )
+        self.steps_per_call = steps_per_call
+        self.snapshots = None if checkpoint_dir is None else Snapshots(checkpoint_dir, keep)
+        self.save_steps, self.save_minutes = save_steps, save_minutes
+        self.monitor = monitor
+        self.nonfinite, self.max_nonfinite = nonfinite, max_nonfinite
+        self.stepper = Stepper(task, self.strategy, accumulation_steps)
+        self.fingerprint = fingerprint(task, clip_norm, settings)
+        self._losses = []
+        self._left_out = set()
+        self._best = None
+        self._stop_signal = None
+
+    @property
+    def step_losses(self) -> np.ndarray:
+        """The loss of every step so far, float32, also of those before a restart."""
+        return np.array(self._losses, np.float32)
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this process is the one that writes."""
+        return bool(getattr(self.strategy.extended, "should_checkpoint", True))
+
+    def fit(
+        self,
+        dataset_fn: Callable[[int], tf.data.Dataset],
+        total_steps: int,
+        steps_per_epoch: int | None = None,
+        validation: tf.data.Dataset | Callable[[], Mapping[str, float]] | None = None,
+        callbacks: Sequence[keras.callbacks.Callback] = (),
+        verbose="auto",
+    ) -> keras.callbacks.History:
+        """Trains until so many steps are done, those before a restart included.
+
+        Args:
+            dataset_fn: takes a number of steps, and gives the batches from there on, as `fit` takes
+                ids: global batches, the same on all workers. Same number, same batches.
+            total_steps: steps in all.
+            steps_per_epoch: steps after which validation runs and callbacks see the end of an
+                epoch; by default all steps are one.
+            validation: a dataset for the task's own loss and scores, or a function that gives
+                scores; they stand as `val_...` in the history.
+            callbacks: Keras callbacks. Those that write files run on the chief alone.
+            verbose: 0 for silence; by default a progress bar on the chief.
+
+        Returns:
+            The `History`, of this process's epochs. Each has the means of loss and scores over its
+            steps, also of those before a restart.
+
+        Raises:
+            ValueError: if the snapshots are of other settings, all damaged, the data end too early,
+                or too many steps in a row are not finite.
+            SystemExit: with status 143 after SIGTERM, when a snapshot is written.
+        """
+        for name, value in (("total_steps", total_steps), ("steps_per_epoch", steps_per_epoch)):
+            if value is not None and (not isinstance(value, int) or value < 1):
+                raise ValueError(f"`{name}` must be a whole number from 1 on. Received: {value}")
+        per_epoch = steps_per_epoch or total_steps
+        progress = _Progress(self.stepper.names)
+        step = self._restore(progress)
+        if not self.is_chief:
+            callbacks = [each for each in callbacks if not isinstance(each, _WRITING)]
+        epochs = -(-total_steps // per_epoch)
+        calls = keras.callbacks.CallbackList(
+            list(callbacks), add_history=True, model=self.task, epochs=epochs, steps=per_epoch,
+            verbose=0,
+        )  # fmt: skip
+        self.task.stop_training = False
+        shown = self.is_chief if verbose == "auto" else bool(verbose)
+        bar = keras.utils.Progbar(total_steps, verbose=int(shown), unit_name="step")
+        iterator = self.stepper.distribute(dataset_fn(step)) if step < total_steps else None
+        saved_at, in_a_row = time.monotonic(), 0
+        epoch_begun = None
+        calls.on_train_begin()
+        with self._signals():
+            while step < total_steps and not self.task.stop_training:
+                epoch = step // per_epoch
+                if epoch_begun != epoch:
+                    calls.on_epoch_begin(epoch)
+                    epoch_begun = epoch
+                count = self._steps_to_do(step, total_steps, per_epoch)
+                calls.on_train_batch_begin(step % per_epoch)
+                start = time.perf_counter()
+                allowed = [place not in self._left_out for place in range(step, step + count)]
+                try:
+                    told = self.stepper.run(iterator, allowed)
+                except tf.errors.OutOfRangeError:
+                    raise ValueError(
+                        f"The data that begin at step {step} end before step {step + count}, and "
+                        f"{total_steps} are asked for: let `dataset_fn` repeat them."
+                    ) from None
+                seconds = time.perf_counter() - start
+                bad = [
+                    step + place
+                    for place in np.flatnonzero(~told["applied"]).tolist()
+                    if allowed[place]
+                ]
+                in_a_row = self._in_a_row(in_a_row, told["applied"])
+                if bad:
+                    for place in bad:
+                        loss = told["loss"][place - step]
+                        warnings.warn(
+                            f"Batch {place} (from 0) gave the loss {loss} or gradients that are "
+                            f"not finite: it is left out ({self.nonfinite}).",
+                            stacklevel=2,
+                        )
+                    if in_a_row >= self.max_nonfinite:
+                        raise ValueError(
+                            f"{in_a_row} steps in a row, up to {step + count}, were not finite: "
+                            "lower the learning rate, or look at these batches."
+                        )
+                    if self.nonfinite == "roll_back" and self.snapshots.steps:
+                        left_out = self._left_out | set(bad)
+                        step = self._restore(progress)
+                        self._left_out = left_out
+                        iterator = self.stepper.distribute(dataset_fn(step))
+                        continue
+                step += count
+                self._losses += told["loss"].tolist()
+                progress.add(told["sums"])
+                logs = progress.means(self.task.loss_names)
+                calls.on_train_batch_end((step - 1) % per_epoch, logs)
+                shown_values = {
+                    "loss": logs["loss"],
+                    "rate": float(keras.ops.convert_to_numpy(self.task.optimizer.learning_rate)),
+                    "tokens/s": float(told["tokens"]) / max(seconds, 1e-9),
+                }
+                bar.update(step, list(shown_values.items()), finalize=step >= total_steps)
+                if step % per_epoch == 0 or step == total_steps:
+                    if validation is not None:
+                        logs |= {f"val_{k}": v for k, v in self._validate(validation).items()}
+                    calls.on_epoch_end(epoch, logs)
+                    progress.clear()
+                    if self._is_best(logs):
+                        self._best = {"step": step, "score": self._score(logs)}
+                        self._save(step, progress)
+                        saved_at = time.monotonic()
+                        continue
+                if self._stop_signal is not None:
+                    self._save(step, progress)
+                    calls.on_train_end()
+                    raise SystemExit(128 + self._stop_signal)
+                if step < total_steps and self._is_due(step, count, saved_at):
+                    self._save(step, progress)
+                    saved_at = time.monotonic()
+        if self.snapshots is not None and step not in self.snapshots.steps:
+            self._save(step, progress)
+        calls.on_train_end()
+        return self.task.history
+
+    def _steps_to_do(self, step, total_steps, per_epoch):
+        ends = [total_steps, (step // per_epoch + 1) * per_epoch, step + self.steps_per_call]
+        if self.save_steps is not None and self.snapshots is not None:
+            ends.append((step // self.save_steps + 1) * self.save_steps)
+        return min(ends) - step
+
+    def _is_due(self, step, count, saved_at):
+        if self.save_steps is not None and step % self.save_steps == 0:
+            return True
+        waited = time.monotonic() - saved_at
+        return self.save_minutes is not None and waited >= 60 * self.save_minutes
+
+    def _in_a_row(self, before, applied):
+        for fine in applied:
+            before = 0 if fine else before + 1
+            if before >= self.max_nonfinite:
+                break
+        return before
+
+    def _validate(self, validation):
+        if callable(validation):
+            return dict(validation())
+        return self.stepper.evaluate(validation)
+
+    def _score(self, logs):
+        name = self.monitor.removeprefix("-")
+        if f"val_{name}" not in logs:
+            raise ValueError(
+                f"`monitor` is {self.monitor!r}, and the scores of the validation are: "
+                f"{', '.join(n.removeprefix('val_') for n in logs if n.startswith('val_'))}"
+            )
+        value = float(logs[f"val_{name}"])
+        return -value if self.monitor.startswith("-") else value
+
+    def _is_best(self, logs):
+        if self.monitor is None:
+            return False
+        score = self._score(logs)
+        return np.isfinite(score) and (self._best is None or score > self._best["score"])
+
+    def _variables(self):
+        groups = {"task": self.task.variables, "optimizer": self.task.optimizer.variables}
+        return {
+            f"{group}/{number}": variable
+            for group, variables in groups.items()
+            for number, variable in enumerate(variables)
+        }
+
+    def _save(self, step, progress):
+        if self.snapshots is None or not self.is_chief:
+            return
+        arrays = {
+            name: keras.ops.convert_to_numpy(variable)
+            for name, variable in self._variables().items()
+        }
+        state = {
+            "fingerprint": self.fingerprint,
+            "progress": progress.sums,
+            "left_out": sorted(self._left_out),
+            "best": self._best,
+        }
+        arrays["step_losses"] = self.step_losses
+        best = self._best["step"] if self._best else None
+        self.snapshots.save(step, arrays, state, best)
+
+    def _restore(self, progress):
+        """Sets everything to the newest snapshot; returns its step, 0 if there is none."""
+        snapshot = None if self.snapshots is None else self.snapshots.newest()
+        if snapshot is None:
+            return 0
+        changed = differences(snapshot.state["fingerprint"], self.fingerprint)
+        # By number, as Keras counts names up in a process.
+        variables = self._variables()
+        shapes = {name: tuple(variable.shape) for name, variable in variables.items()}
+        found = {name: array.shape for name, array in snapshot.arrays.items()}
+        found.pop("step_losses", None)
+        if changed or shapes != found:
+            told = "; ".join(changed) or "their weights are of other shapes"
+            raise ValueError(
+                f"The snapshots in {self.snapshots.folder} are of a training with other settings: "
+                f"{told}. Train with the former ones, or into another folder."
+            )
+        for name, variable in variables.items():
+            variable.assign(snapshot.arrays[name])
+        self._losses = snapshot.arrays["step_losses"].tolist()
+        self._left_out = set(snapshot.state["left_out"])
+        self._best = snapshot.state["best"]
+        progress.sums = {name: list(pair) for name, pair in snapshot.state["progress"].items()}
+        return snapshot.step
+
+    def _signals(self):
+        return _Caught(self)
+
+
+class _Progress:
+    """Sums and weights of the terms and scores over the steps of an epoch."""
+
+    def __init__(self, names):
+        self.names = names
+        self.clear()
+
+    def clear(self):
+        self.sums = {name: [0.0, 0.0] for name in self.names}
+
+    def add(self, sums):
+        for name, pair in sums.items():
+            self.sums[name] = [a + float(b) for a, b in zip(self.sums[name], pair, strict=True)]
+
+    def means(self, loss_names):
+        means = {n: value / weight if weight else 0.0 for n, (value, weight) in self.sums.items()}
+        return {"loss": sum(means[name] for name in loss_names)} | means
+
+
+class _Caught:
+    """Notes SIGTERM instead of dying of it, so that a snapshot can be written."""
+
+    def __init__(self, trainer):
+        self.trainer = trainer
+
+    def __enter__(self):
+        self.trainer._stop_signal = None
+        self.former = None
+        if threading.current_thread() is threading.main_thread():
+            self.former = signal.signal(signal.SIGTERM, self._note)
+
+    def _note(self, number, _):
+        self.trainer._stop_signal = number
+
+    def __exit__(self, *_):
+        if self.former is not None:
+            signal.signal(signal.SIGTERM, self.former)
+
+
+def _check_scope(task, strategy):
+    for variable in task.variables:
+        if not strategy.extended.variable_created_in_scope(variable.value):
+            raise ValueError(
+                f"The weight {variable.path} was made outside of the strategy's scope: make the "
+                "task within `with strategy.scope():`."
+            )
+        return
