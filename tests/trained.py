@@ -97,8 +97,9 @@ def main():
 
     class Tell(keras.callbacks.Callback):
         def on_train_batch_end(self, batch, logs=None):
-            with open(told, "a", encoding="utf-8") as file:
-                print(len(trainer.step_losses), file=file)
+            if trainer.is_chief:
+                with open(told, "a", encoding="utf-8") as file:
+                    print(len(trainer.step_losses), file=file)
             time.sleep(options.pause)
 
     trainer.fit(

@@ -347,6 +347,47 @@ def test_twelve_kills_at_random_steps_change_nothing(tmp_path, replicas):
     killed_again_and_again(tmp_path, 12, 200, f"--replicas={replicas}", "--save_steps=7")
 
 
+def launch(folder, *flags):
+    """Two workers of a training, and the launcher that starts them again."""
+    folder.mkdir(exist_ok=True)
+    return subprocess.Popen(
+        [sys.executable, ROOT / "examples" / "launch_local_workers.py", "--",
+         sys.executable, trained.__file__, folder, "--strategy=multi_worker", *flags],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])},
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+
+
+def children(process):
+    found = subprocess.run(["pgrep", "-P", str(process)], capture_output=True, text=True)
+    return sorted(map(int, found.stdout.split()))
+
+
+@pytest.mark.slow
+def test_a_worker_killed_twice_changes_nothing(tmp_path):
+    flags = ("--steps=40", "--pause=0.02")
+    finish(launch(tmp_path / "whole", *flags))
+    folder = tmp_path / "killed"
+    process = launch(folder, *flags)
+    for count in (7, 23):
+        while len(children(process.pid)) < 2 or steps_told(folder) < count:
+            assert process.poll() is None, process.communicate()[0]
+            time.sleep(0.01)
+        os.kill(children(process.pid)[1], signal.SIGKILL)
+        time.sleep(1)
+    finish(process)
+    assert same_end(tmp_path / "whole", folder)
+    # Two workers of four rows learn what one of eight does, but for what dropout draws.
+    flags = ("--steps=20", "--dropout=0", "--optimizer=sgd")
+    finish(launch(tmp_path / "two", *flags))
+    finish(start(tmp_path / "one", *flags))
+    with (
+        np.load(tmp_path / "two" / "weights.npz") as two,
+        np.load(tmp_path / "one" / "weights.npz") as one,
+    ):
+        np.testing.assert_allclose(two["losses"], one["losses"], atol=1e-5)
+
+
 def test_sigterm_saves_and_leaves_with_its_status(tmp_path):
     flags = ("--steps=30", "--save_steps=1000", "--pause=0.02")
     finish(start(tmp_path / "whole", *flags))
