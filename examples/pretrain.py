@@ -30,6 +30,7 @@ from absl import app, flags, logging
 import keras_bert_zoo as kbz
 from keras_bert_zoo.datasets.documents import read_documents
 from keras_bert_zoo.datasets.pretraining import PretrainingCorpus, pretraining_dataset
+from keras_bert_zoo.optimizers.schedules import SCHEDULES, make_schedule
 from keras_bert_zoo.presets import PRESETS
 from keras_bert_zoo.training.strategies import make_strategy
 from keras_bert_zoo.training.trainer import Trainer
@@ -48,6 +49,8 @@ flags.DEFINE_integer("train_batch_size", 256, "Rows of a step, on all devices.",
 flags.DEFINE_integer("accumulation_steps", 1, "Parts that a device takes its rows in.")
 flags.DEFINE_integer("steps_per_call", 1, "Steps between which Python is not asked.")
 flags.DEFINE_float("learning_rate", 1e-4, "Peak of the learning rate.", lower_bound=0.0)
+flags.DEFINE_enum("optimizer", "adamw", ["adamw", "lamb"], "LAMB is for very large batches.")
+flags.DEFINE_enum("schedule", "linear", sorted(SCHEDULES), "What follows the warm-up.")
 flags.DEFINE_integer("num_warmup_steps", None, "Steps of a rising rate; a hundredth by default.")
 flags.DEFINE_integer("eval_steps", 1000, "Steps after which to measure.", lower_bound=1)
 flags.DEFINE_integer("save_steps", 1000, "Steps after which to write a snapshot.", lower_bound=1)
@@ -188,11 +191,13 @@ def main(_):
             next_sentence=FLAGS.next_sentence,
             seed=FLAGS.seed,
         )
-        optimizer = kbz.adamw(
+        rate = make_schedule(
+            FLAGS.schedule,
             FLAGS.learning_rate,
             FLAGS.num_train_steps,
             FLAGS.num_train_steps // 100 if warmup is None else warmup,
         )
+        optimizer = {"adamw": kbz.AdamW, "lamb": kbz.Lamb}[FLAGS.optimizer](rate)
     trainer = Trainer(
         task,
         optimizer,

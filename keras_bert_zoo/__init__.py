@@ -22,7 +22,13 @@ if keras.backend.backend() != "tensorflow":
 from keras_bert_zoo.config import EncoderConfig
 from keras_bert_zoo.encoders.bert import BertEncoder
 from keras_bert_zoo.optimizers.adamw import AdamW, adamw
-from keras_bert_zoo.optimizers.schedules import WarmupLinear
+from keras_bert_zoo.optimizers.lamb import Lamb
+from keras_bert_zoo.optimizers.schedules import (
+    WarmupConstant,
+    WarmupCosine,
+    WarmupLinear,
+    WarmupPolynomial,
+)
 from keras_bert_zoo.serving.export import load_saved_model
 from keras_bert_zoo.tasks.classifier import TextClassifier
 from keras_bert_zoo.tasks.feature_tagger import FeatureTagger
@@ -46,6 +52,7 @@ __all__ = [
     "BertEncoder",
     "EncoderConfig",
     "FeatureTagger",
+    "Lamb",
     "MaskedLM",
     "MultiLabelClassifier",
     "MultipleChoice",
@@ -58,7 +65,10 @@ __all__ = [
     "TextEmbedder",
     "TextPreprocessor",
     "TokenClassifier",
+    "WarmupConstant",
+    "WarmupCosine",
     "WarmupLinear",
+    "WarmupPolynomial",
     "WordPieceTokenizer",
     "adamw",
     "load_saved_model",

@@ -6,9 +6,7 @@ import keras
 import tensorflow as tf
 
 from keras_bert_zoo.optimizers.schedules import WarmupLinear
-
-# The last part of a variable's path that says it is a bias or belongs to a normalization.
-_NOT_DECAYED = ("bias", "beta", "gamma")
+from keras_bert_zoo.optimizers.spared import check_precision, is_spared
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_zoo")
@@ -49,13 +47,8 @@ class AdamW(keras.optimizers.AdamW):
         self._spared = set()
 
     def build(self, var_list):
-        for variable in var_list:
-            if variable.dtype not in ("float32", "float64"):
-                raise ValueError(
-                    f"The weight {variable.path} is {variable.dtype}, in which Adam's means cannot "
-                    "be kept: use a mixed policy, like mixed_bfloat16, whose weights are float32."
-                )
-        self._spared = {self._var_key(v) for v in var_list if v.path.split("/")[-1] in _NOT_DECAYED}
+        check_precision(var_list)
+        self._spared = {self._var_key(v) for v in var_list if is_spared(v)}
         super().build(var_list)
 
     def _use_weight_decay(self, variable):

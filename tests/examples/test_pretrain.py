@@ -76,7 +76,7 @@ def test_two_phases_and_a_restart(tmp_path, flags):
 
 @pytest.mark.parametrize(
     "ablation",
-    [("--nonext_sentence", "--masking_unit=whole_word"), ("--static_masks=10", "--mask_share=1",
+    [("--nonext_sentence", "--masking_unit=whole_word", "--optimizer=lamb"), ("--static_masks=10", "--mask_share=1",
      "--random_share=0", "--accumulation_steps=2")],
 )  # fmt: skip
 def test_ablations(tmp_path, flags, ablation):

@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 import keras_bert_zoo as kbz
+from keras_bert_zoo.optimizers.schedules import make_schedule
 
 
 def rate(schedule, step):
@@ -82,3 +83,45 @@ def test_refusals(arguments, said):
         kbz.WarmupLinear(*arguments)
     with pytest.raises(ValueError, match=said):
         kbz.adamw(*arguments)
+
+
+def test_polynomial_cosine_and_constant():
+    polynomial = make_schedule("polynomial", 0.5, 12, 2, power=2.0, end=0.1)
+    cosine = make_schedule("cosine", 0.5, 12, 2, end=0.1)
+    constant = make_schedule("constant", 0.5, 12, 2)
+    for step in range(16):
+        left = np.clip((12 - step) / 10, 0, 1)
+        rising = 0.5 * step / 2
+        expected = {
+            polynomial: 0.1 + 0.4 * left**2,
+            cosine: 0.1 + 0.4 * (1 - np.cos(np.pi * left)) / 2,
+            constant: 0.5,
+        }
+        for schedule, value in expected.items():
+            right = rising if step < 2 else value
+            assert rate(schedule, step) == pytest.approx(right, rel=1e-5)
+            again = keras.optimizers.schedules.deserialize(
+                keras.optimizers.schedules.serialize(schedule)
+            )
+            assert rate(again, step) == rate(schedule, step)
+    linear, same = kbz.WarmupLinear(0.5, 12, 2), make_schedule("polynomial", 0.5, 12, 2)
+    assert [rate(linear, s) for s in range(15)] == [rate(same, s) for s in range(15)]
+
+
+@pytest.mark.parametrize("name", ["linear", "polynomial", "cosine"])
+@pytest.mark.parametrize("warmup, total", [(0, 1), (1, 1), (0, 5), (5, 5)])
+def test_each_begins_and_ends_where_it_should(name, warmup, total):
+    schedule = make_schedule(name, 0.5, total, warmup)
+    values = [rate(schedule, step) for step in range(total + 3)]
+    assert np.isfinite(values).all() and min(values) >= 0 and max(values) <= 0.5
+    assert values[0] == (0 if warmup else 0.5)
+    assert values[total:] == pytest.approx([0, 0, 0], abs=1e-8)
+
+
+def test_no_such_schedule():
+    with pytest.raises(ValueError, match="linear, polynomial, cosine, constant.*'step'"):
+        make_schedule("step", 0.1, 10)
+    with pytest.raises(ValueError, match="`power`.*0"):
+        make_schedule("polynomial", 0.1, 10, power=0)
+    with pytest.raises(ValueError, match="`end`.*0.2"):
+        make_schedule("cosine", 0.1, 10, end=0.2)
