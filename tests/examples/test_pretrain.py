@@ -76,9 +76,11 @@ def test_two_phases_and_a_restart(tmp_path, flags):
 
 @pytest.mark.parametrize(
     "ablation",
-    [("--nonext_sentence", "--masking_unit=whole_word", "--optimizer=lamb"), ("--static_masks=10", "--mask_share=1",
-     "--random_share=0", "--accumulation_steps=2")],
-)  # fmt: skip
+    [
+        ("--nonext_sentence", "--masking_unit=whole_word", "--optimizer=lamb"),
+        ("--static_masks=10", "--mask_share=1", "--random_share=0", "--accumulation_steps=2"),
+    ],
+)
 def test_ablations(tmp_path, flags, ablation):
     (tmp_path / "texts").mkdir()
     (tmp_path / "0.txt").rename(tmp_path / "texts" / "0.txt")
