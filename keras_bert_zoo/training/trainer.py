@@ -178,12 +178,17 @@ class Trainer:
         )  # fmt: skip
         self.task.stop_training = False
         shown = self.is_chief if verbose == "auto" else bool(verbose)
-        bar = keras.utils.Progbar(total_steps, verbose=int(shown), unit_name="step")
+        bar = keras.utils.Progbar(
+            total_steps,
+            verbose=int(shown),
+            unit_name="step",
+            stateful_metrics=("loss", "rate", "tokens/s"),
+        )
         iterator = self.stepper.distribute(dataset_fn(step)) if step < total_steps else None
         saved_at, in_a_row = time.monotonic(), 0
         epoch_begun = None
         calls.on_train_begin()
-        with self._signals():
+        with _Caught(self):
             while step < total_steps and not self.task.stop_training:
                 epoch = step // per_epoch
                 if epoch_begun != epoch:
@@ -201,31 +206,14 @@ class Trainer:
                         f"{total_steps} are asked for: let `dataset_fn` repeat them."
                     ) from None
                 seconds = time.perf_counter() - start
-                bad = [
-                    step + place
-                    for place in np.flatnonzero(~told["applied"]).tolist()
-                    if allowed[place]
-                ]
                 in_a_row = self._in_a_row(in_a_row, told["applied"])
-                if bad:
-                    for place in bad:
-                        loss = told["loss"][place - step]
-                        warnings.warn(
-                            f"Batch {place} (from 0) gave the loss {loss} or gradients that are "
-                            f"not finite: it is left out ({self.nonfinite}).",
-                            stacklevel=2,
-                        )
-                    if in_a_row >= self.max_nonfinite:
-                        raise ValueError(
-                            f"{in_a_row} steps in a row, up to {step + count}, were not finite: "
-                            "lower the learning rate, or look at these batches."
-                        )
-                    if self.nonfinite == "roll_back" and self.snapshots.steps:
-                        left_out = self._left_out | set(bad)
-                        step = self._restore(progress)
-                        self._left_out = left_out
-                        iterator = self.stepper.distribute(dataset_fn(step))
-                        continue
+                bad = self._tell_bad(step, told, allowed, in_a_row)
+                if bad and self.nonfinite == "roll_back" and self.snapshots.steps:
+                    left_out = self._left_out | set(bad)
+                    step = self._restore(progress)
+                    self._left_out = left_out
+                    iterator = self.stepper.distribute(dataset_fn(step))
+                    continue
                 step += count
                 self._losses += told["loss"].tolist()
                 progress.add(told["sums"])
@@ -251,7 +239,7 @@ class Trainer:
                     self._save(step, progress)
                     calls.on_train_end()
                     raise SystemExit(128 + self._stop_signal)
-                if step < total_steps and self._is_due(step, count, saved_at):
+                if step < total_steps and self._is_due(step, saved_at):
                     self._save(step, progress)
                     saved_at = time.monotonic()
         if self.snapshots is not None and step not in self.snapshots.steps:
@@ -265,11 +253,27 @@ class Trainer:
             ends.append((step // self.save_steps + 1) * self.save_steps)
         return min(ends) - step
 
-    def _is_due(self, step, count, saved_at):
+    def _is_due(self, step, saved_at):
         if self.save_steps is not None and step % self.save_steps == 0:
             return True
         waited = time.monotonic() - saved_at
         return self.save_minutes is not None and waited >= 60 * self.save_minutes
+
+    def _tell_bad(self, step, told, allowed, in_a_row):
+        """Warns of steps that were not finite, and returns their numbers."""
+        bad = [n for n, fine in enumerate(told["applied"]) if allowed[n] and not fine]
+        for number in bad:
+            warnings.warn(
+                f"Batch {step + number} (from 0) gave the loss {told['loss'][number]} or gradients "
+                f"that are not finite: it is left out ({self.nonfinite}).",
+                stacklevel=3,
+            )
+        if bad and in_a_row >= self.max_nonfinite:
+            raise ValueError(
+                f"{in_a_row} steps in a row, up to {step + len(allowed)}, were not finite: lower "
+                "the learning rate, or look at these batches."
+            )
+        return [step + number for number in bad]
 
     def _in_a_row(self, before, applied):
         for fine in applied:
@@ -348,9 +352,6 @@ class Trainer:
         self._best = snapshot.state["best"]
         progress.sums = {name: list(pair) for name, pair in snapshot.state["progress"].items()}
         return snapshot.step
-
-    def _signals(self):
-        return _Caught(self)
 
 
 class _Progress:
