@@ -164,7 +164,9 @@ def serve(side):
     warm_up = WARM_UP * FLAGS.batch_size
     train(*(column[-warm_up:] for column in rows))
     print(json.dumps({"ready": True}), flush=True)
+    # Whole batches, as a batch of another size costs a compilation where graphs are of fixed shape.
     bounds = np.linspace(0, len(rows[0]) * FLAGS.share, FLAGS.slices + 1).astype(int)
+    bounds[:-1] -= bounds[:-1] % FLAGS.batch_size
     for line in sys.stdin:
         part = slice(*bounds[int(line) : int(line) + 2])
         columns = [column[part] for column in rows]

@@ -1,12 +1,18 @@
 """Adam with decoupled weight decay, as BERT is trained with."""
 
 import math
+from collections.abc import Mapping
 
 import keras
 import tensorflow as tf
 
 from keras_bert_zoo.optimizers.schedules import WarmupLinear
-from keras_bert_zoo.optimizers.spared import check_precision, is_spared
+from keras_bert_zoo.optimizers.spared import (
+    check_precision,
+    checked_multipliers,
+    is_spared,
+    multipliers_of,
+)
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_zoo")
@@ -21,15 +27,23 @@ class AdamW(keras.optimizers.AdamW):
         bias_correction: whether m and v are corrected for having started at zero, `m / (1 -
             beta_1^t)` and `v / (1 - beta_2^t)` (arXiv 1412.6980, section 3). The original BERT did
             without, which makes short fine-tunings unstable (arXiv 2006.05987).
+        rate_multipliers: factors of the learning rate, and so of the decay too, by the path of a
+            weight; 1 for one that is not named. See `keras_bert_zoo.training.layer_rates`.
         **kwargs: as `keras.optimizers.AdamW` takes them, but for `amsgrad`.
 
     Raises:
-        ValueError: if `amsgrad` is asked for, a number is out of range, or a weight is of half
-            precision.
+        ValueError: if `amsgrad` is asked for, a number is out of range, a weight is of half
+            precision, or a path is that of no weight.
     """
 
     def __init__(
-        self, learning_rate=1e-4, weight_decay=0.01, epsilon=1e-6, bias_correction=True, **kwargs
+        self,
+        learning_rate=1e-4,
+        weight_decay=0.01,
+        epsilon=1e-6,
+        bias_correction=True,
+        rate_multipliers: Mapping[str, float] | None = None,
+        **kwargs,
     ):
         super().__init__(
             learning_rate=learning_rate, weight_decay=weight_decay, epsilon=epsilon, **kwargs
@@ -44,20 +58,28 @@ class AdamW(keras.optimizers.AdamW):
         if self.weight_decay is not None and not 0 <= self.weight_decay < math.inf:
             raise ValueError(f"`weight_decay` must not be negative. Received: {self.weight_decay}")
         self.bias_correction = bool(bias_correction)
+        self.rate_multipliers = checked_multipliers(rate_multipliers)
         self._spared = set()
 
     def build(self, var_list):
         check_precision(var_list)
+        self._multipliers = multipliers_of(var_list, self.rate_multipliers)
         self._spared = {self._var_key(v) for v in var_list if is_spared(v)}
         super().build(var_list)
 
     def _use_weight_decay(self, variable):
         return self._var_key(variable) not in self._spared and super()._use_weight_decay(variable)
 
+    def _apply_weight_decay(self, variables):
+        """Does nothing: Keras would know of one rate only, so each step decays its own weight."""
+
     def update_step(self, gradient, variable, learning_rate):
         index = self._get_variable_index(variable)
         mean, square = self._momentums[index], self._velocities[index]
         dtype = variable.dtype
+        learning_rate = tf.cast(learning_rate, dtype) * self._multipliers[index]
+        if self.weight_decay is not None and self._use_weight_decay(variable):
+            variable.assign_sub(variable * self.weight_decay * learning_rate)
         step = tf.cast(self.iterations + 1, dtype) if self.bias_correction else None
         beta_1, beta_2 = tf.constant(self.beta_1, dtype), tf.constant(self.beta_2, dtype)
         power_1, power_2 = (0.0, 0.0) if step is None else (beta_1**step, beta_2**step)
@@ -69,7 +91,7 @@ class AdamW(keras.optimizers.AdamW):
             v=_handle(square),
             beta1_power=power_1,
             beta2_power=power_2,
-            lr=tf.cast(learning_rate, dtype),
+            lr=learning_rate,
             beta1=beta_1,
             beta2=beta_2,
             epsilon=self.epsilon * tf.sqrt(1.0 - tf.cast(power_2, dtype)),
@@ -77,7 +99,10 @@ class AdamW(keras.optimizers.AdamW):
         )
 
     def get_config(self):
-        return super().get_config() | {"bias_correction": self.bias_correction}
+        return super().get_config() | {
+            "bias_correction": self.bias_correction,
+            "rate_multipliers": self.rate_multipliers,
+        }
 
 
 def _handle(variable):
@@ -93,6 +118,7 @@ def adamw(
     beta_2: float = 0.999,
     epsilon: float = 1e-6,
     bias_correction: bool = True,
+    rate_multipliers: Mapping[str, float] | None = None,
 ) -> AdamW:
     """BERT's optimizer and schedule (arXiv 1810.04805, A.2).
 
@@ -107,6 +133,7 @@ def adamw(
         weight_decay: decoupled weight decay.
         beta_1, beta_2, epsilon: as in Adam.
         bias_correction: false for the original BERT's Adam without bias correction.
+        rate_multipliers: as in `AdamW`.
 
     Raises:
         ValueError: as `WarmupLinear` does.
@@ -118,4 +145,5 @@ def adamw(
         beta_2=beta_2,
         epsilon=epsilon,
         bias_correction=bias_correction,
+        rate_multipliers=rate_multipliers,
     )

@@ -1,11 +1,17 @@
 """LAMB: Adam's direction, with a length for each weight of its own, for very large batches."""
 
 import math
+from collections.abc import Mapping
 
 import keras
 from keras import ops
 
-from keras_bert_zoo.optimizers.spared import check_precision, is_spared
+from keras_bert_zoo.optimizers.spared import (
+    check_precision,
+    checked_multipliers,
+    is_spared,
+    multipliers_of,
+)
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_zoo")
@@ -26,10 +32,12 @@ class Lamb(keras.optimizers.Optimizer):
         weight_decay: the decay, 0 for none.
         beta_1, beta_2, epsilon: as in Adam.
         bias_correction: whether m and v are corrected.
+        rate_multipliers: as in `AdamW`.
         **kwargs: as `keras.optimizers.Optimizer` takes them.
 
     Raises:
-        ValueError: if a number is out of range, or a weight is of half precision.
+        ValueError: if a number is out of range, a weight is of half precision, or a path of
+            `rate_multipliers` is that of no weight.
     """
 
     def __init__(
@@ -40,6 +48,7 @@ class Lamb(keras.optimizers.Optimizer):
         beta_2: float = 0.999,
         epsilon: float = 1e-6,
         bias_correction: bool = True,
+        rate_multipliers: Mapping[str, float] | None = None,
         name: str = "lamb",
         **kwargs,
     ):
@@ -55,11 +64,13 @@ class Lamb(keras.optimizers.Optimizer):
         self.decay_rate = weight_decay
         self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
         self.bias_correction = bool(bias_correction)
+        self.rate_multipliers = checked_multipliers(rate_multipliers)
 
     def build(self, var_list):
         if self.built:
             return
         check_precision(var_list)
+        self._multipliers = multipliers_of(var_list, self.rate_multipliers)
         super().build(var_list)
         self._spared = {self._var_key(v) for v in var_list if is_spared(v)}
         self._means, self._squares = self.add_optimizer_variables(var_list, ["mean", "square"])
@@ -88,7 +99,7 @@ class Lamb(keras.optimizers.Optimizer):
             # The inner choice keeps a division by zero out of the graph.
             ratio = ops.where(both, norms[0] / ops.where(both, norms[1], 1.0), 1.0)
             update = ratio * update
-        self.assign_sub(variable, rate * update)
+        self.assign_sub(variable, rate * self._multipliers[index] * update)
 
     def get_config(self):
         config = super().get_config()
@@ -98,4 +109,5 @@ class Lamb(keras.optimizers.Optimizer):
             "beta_2": self.beta_2,
             "epsilon": self.epsilon,
             "bias_correction": self.bias_correction,
+            "rate_multipliers": self.rate_multipliers,
         }

@@ -1,6 +1,7 @@
 """Which weights an optimizer treats apart."""
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping
 
 import keras
 
@@ -21,3 +22,35 @@ def check_precision(variables: Iterable[keras.Variable]) -> None:
                 f"The weight {variable.path} is {variable.dtype}, in which Adam's means cannot "
                 "be kept: use a mixed policy, like mixed_bfloat16, whose weights are float32."
             )
+
+
+def checked_multipliers(rate_multipliers: Mapping[str, float] | None) -> dict[str, float] | None:
+    """Factors of the learning rate by path; ValueError if one is negative or not finite."""
+    if rate_multipliers is None:
+        return None
+    for path, factor in rate_multipliers.items():
+        if not 0 <= factor < math.inf:
+            raise ValueError(
+                "`rate_multipliers` are numbers from 0 on, by paths of weights. Received: "
+                f"{path!r}: {factor!r}"
+            )
+    return {path: float(factor) for path, factor in rate_multipliers.items()}
+
+
+def multipliers_of(
+    variables: Iterable[keras.Variable], rate_multipliers: Mapping[str, float] | None
+) -> list[float]:
+    """The factor of each weight's learning rate, 1 where there is none.
+
+    Raises:
+        ValueError: if a path is that of no weight.
+    """
+    paths = [variable.path for variable in variables]
+    factors = rate_multipliers or {}
+    unknown = sorted(set(factors) - set(paths))
+    if unknown:
+        raise ValueError(
+            f"`rate_multipliers` names what is no weight: {', '.join(unknown[:5])}. The weights "
+            f"are: {', '.join(paths[:5])}, ..."
+        )
+    return [factors.get(path, 1.0) for path in paths]
