@@ -1,6 +1,5 @@
 """Adam with decoupled weight decay, as BERT is trained with."""
 
-import math
 from collections.abc import Mapping
 
 import keras
@@ -8,6 +7,7 @@ import tensorflow as tf
 
 from keras_bert_zoo.optimizers.schedules import WarmupLinear
 from keras_bert_zoo.optimizers.spared import (
+    check_numbers,
     check_precision,
     checked_multipliers,
     is_spared,
@@ -50,18 +50,14 @@ class AdamW(keras.optimizers.AdamW):
         )
         if self.amsgrad:
             raise ValueError("`amsgrad=True` is not BERT's AdamW: use keras.optimizers.AdamW.")
-        for name in ("beta_1", "beta_2"):
-            if not 0 <= getattr(self, name) < 1:
-                raise ValueError(f"`{name}` must be in [0, 1). Received: {getattr(self, name)}")
-        if not 0 < self.epsilon < math.inf:
-            raise ValueError(f"`epsilon` must be positive. Received: {self.epsilon}")
-        if self.weight_decay is not None and not 0 <= self.weight_decay < math.inf:
-            raise ValueError(f"`weight_decay` must not be negative. Received: {self.weight_decay}")
+        check_numbers(self.beta_1, self.beta_2, self.epsilon, self.weight_decay)
         self.bias_correction = bool(bias_correction)
         self.rate_multipliers = checked_multipliers(rate_multipliers)
         self._spared = set()
 
     def build(self, var_list):
+        if self.built:
+            return
         check_precision(var_list)
         self._multipliers = multipliers_of(var_list, self.rate_multipliers)
         self._spared = {self._var_key(v) for v in var_list if is_spared(v)}
@@ -99,9 +95,11 @@ class AdamW(keras.optimizers.AdamW):
         )
 
     def get_config(self):
+        # Keras wraps a dictionary that is an attribute.
+        multipliers = None if self.rate_multipliers is None else dict(self.rate_multipliers)
         return super().get_config() | {
             "bias_correction": self.bias_correction,
-            "rate_multipliers": self.rate_multipliers,
+            "rate_multipliers": multipliers,
         }
 
 

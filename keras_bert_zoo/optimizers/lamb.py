@@ -1,12 +1,13 @@
 """LAMB: Adam's direction, with a length for each weight of its own, for very large batches."""
 
-import math
 from collections.abc import Mapping
 
 import keras
+import tensorflow as tf
 from keras import ops
 
 from keras_bert_zoo.optimizers.spared import (
+    check_numbers,
     check_precision,
     checked_multipliers,
     is_spared,
@@ -24,14 +25,16 @@ class Lamb(keras.optimizers.Optimizer):
         u = m / (sqrt(v) + epsilon) + weight_decay * w
         w -= rate * (|w| / |u|) * u
 
-    where the ratio is 1 if either norm is 0. Biases and normalizations are not decayed, and their
-    ratio is 1, as in the paper's code. (`keras.optimizers.Lamb` decays outside of the ratio.)
+    where the ratio is 1 if either norm is 0. Biases and normalizations are not decayed, nor is what
+    `exclude_from_weight_decay` names, and their ratio is 1: in google-research/albert's LAMB, too,
+    what is left out of the decay is left out of the ratio unless told otherwise.
+    (`keras.optimizers.Lamb` decays outside of the ratio.)
 
     Args:
         learning_rate: the rate, or a schedule.
-        weight_decay: the decay, 0 for none.
+        weight_decay: the decay, 0 or None for none.
         beta_1, beta_2, epsilon: as in Adam.
-        bias_correction: whether m and v are corrected.
+        bias_correction: whether m and v are corrected; albert's LAMB does without.
         rate_multipliers: as in `AdamW`.
         **kwargs: as `keras.optimizers.Optimizer` takes them.
 
@@ -43,7 +46,7 @@ class Lamb(keras.optimizers.Optimizer):
     def __init__(
         self,
         learning_rate=1e-3,
-        weight_decay: float = 0.01,
+        weight_decay: float | None = 0.01,
         beta_1: float = 0.9,
         beta_2: float = 0.999,
         epsilon: float = 1e-6,
@@ -53,15 +56,9 @@ class Lamb(keras.optimizers.Optimizer):
         **kwargs,
     ):
         super().__init__(learning_rate=learning_rate, name=name, **kwargs)
-        for key, value in (("beta_1", beta_1), ("beta_2", beta_2)):
-            if not 0 <= value < 1:
-                raise ValueError(f"`{key}` must be in [0, 1). Received: {value}")
-        if not 0 < epsilon < math.inf:
-            raise ValueError(f"`epsilon` must be positive. Received: {epsilon}")
-        if not 0 <= weight_decay < math.inf:
-            raise ValueError(f"`weight_decay` must not be negative. Received: {weight_decay}")
+        check_numbers(beta_1, beta_2, epsilon, weight_decay)
         # Keras would decay by an attribute `weight_decay` itself, outside of the ratio.
-        self.decay_rate = weight_decay
+        self.decay_rate = weight_decay or 0.0
         self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
         self.bias_correction = bool(bias_correction)
         self.rate_multipliers = checked_multipliers(rate_multipliers)
@@ -75,11 +72,16 @@ class Lamb(keras.optimizers.Optimizer):
         self._spared = {self._var_key(v) for v in var_list if is_spared(v)}
         self._means, self._squares = self.add_optimizer_variables(var_list, ["mean", "square"])
 
+    def _use_weight_decay(self, variable):
+        return self._var_key(variable) not in self._spared and super()._use_weight_decay(variable)
+
     def update_step(self, gradient, variable, learning_rate):
         index = self._get_variable_index(variable)
         mean, square = self._means[index], self._squares[index]
         dtype = variable.dtype
-        rate, gradient = ops.cast(learning_rate, dtype), ops.cast(gradient, dtype)
+        rate = ops.cast(learning_rate, dtype)
+        # The gradient of a lookup comes as rows, and a row can be there more than once.
+        gradient = tf.convert_to_tensor(tf.cast(gradient, dtype))
         self.assign(mean, self.beta_1 * mean + (1.0 - self.beta_1) * gradient)
         self.assign(square, self.beta_2 * square + (1.0 - self.beta_2) * ops.square(gradient))
         corrected = [ops.convert_to_tensor(mean), ops.convert_to_tensor(square)]
@@ -89,7 +91,7 @@ class Lamb(keras.optimizers.Optimizer):
                 power = ops.power(ops.cast(beta, dtype), step)
                 corrected[place] = corrected[place] / (1.0 - power)
         update = corrected[0] / (ops.sqrt(corrected[1]) + self.epsilon)
-        if self._var_key(variable) not in self._spared:
+        if self._use_weight_decay(variable):
             update = update + self.decay_rate * ops.convert_to_tensor(variable)
             norms = [
                 ops.sqrt(ops.sum(ops.square(value)))
@@ -102,12 +104,13 @@ class Lamb(keras.optimizers.Optimizer):
         self.assign_sub(variable, rate * self._multipliers[index] * update)
 
     def get_config(self):
-        config = super().get_config()
-        return config | {
+        # Keras wraps a dictionary that is an attribute.
+        multipliers = None if self.rate_multipliers is None else dict(self.rate_multipliers)
+        return super().get_config() | {
             "weight_decay": self.decay_rate,
             "beta_1": self.beta_1,
             "beta_2": self.beta_2,
             "epsilon": self.epsilon,
             "bias_correction": self.bias_correction,
-            "rate_multipliers": self.rate_multipliers,
+            "rate_multipliers": multipliers,
         }

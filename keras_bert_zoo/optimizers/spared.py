@@ -1,4 +1,4 @@
-"""Which weights an optimizer treats apart."""
+"""What AdamW and LAMB share: their checks, and which weights they treat apart."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -12,6 +12,17 @@ _NOT_DECAYED = ("bias", "beta", "gamma")
 def is_spared(variable: keras.Variable) -> bool:
     """Whether a weight is a bias or belongs to a normalization, and so is not decayed."""
     return variable.path.split("/")[-1] in _NOT_DECAYED
+
+
+def check_numbers(beta_1: float, beta_2: float, epsilon: float, weight_decay: float | None) -> None:
+    """Raises ValueError if one of Adam's numbers is out of range."""
+    for name, beta in (("beta_1", beta_1), ("beta_2", beta_2)):
+        if not 0 <= beta < 1:
+            raise ValueError(f"`{name}` must be in [0, 1). Received: {beta}")
+    if not 0 < epsilon < math.inf:
+        raise ValueError(f"`epsilon` must be positive. Received: {epsilon}")
+    if weight_decay is not None and not 0 <= weight_decay < math.inf:
+        raise ValueError(f"`weight_decay` must not be negative. Received: {weight_decay}")
 
 
 def check_precision(variables: Iterable[keras.Variable]) -> None:

@@ -62,6 +62,30 @@ def test_steps_equal_those_by_hand(correct, graph):
     assert np.abs(by_hand(not correct, rates) - expected).max() > 1e-3
 
 
+@pytest.mark.parametrize("factor", [0.0, 0.25, 1.5])
+@pytest.mark.parametrize("correct", [True, False], ids=["corrected", "original"])
+def test_a_weights_own_rate_is_that_of_its_decay_too(correct, factor):
+    first, second = (keras.Variable(START, name=name) for name in ("first", "second"))
+    optimizer = kbz.adamw(
+        0.02,
+        total_steps=12,
+        warmup_steps=2,
+        weight_decay=0.1,
+        beta_1=0.8,
+        beta_2=0.95,
+        bias_correction=correct,
+        rate_multipliers={"first": factor},
+    )
+    optimizer.build([first, second])
+    step = tf.function(lambda gradient: optimizer.apply([gradient] * 2, [first, second]))
+    for gradient in GRADIENTS:
+        step(tf.constant(gradient))
+    rates = np.array([0, 0.01, 0.02, 0.018, 0.016, 0.014])
+    np.testing.assert_allclose(to_numpy(first), by_hand(correct, rates * factor), atol=1e-6)
+    np.testing.assert_allclose(to_numpy(second), by_hand(correct, rates), atol=1e-6)
+    assert np.array_equal(to_numpy(first), START) == (factor == 0)
+
+
 def test_the_first_step_without_correction_is_the_larger_one():
     """(1 - 0.9) / sqrt(1 - 0.999): the factor 3.16 that makes short fine-tunings unstable."""
     moved = {}

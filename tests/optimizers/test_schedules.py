@@ -118,6 +118,49 @@ def test_each_begins_and_ends_where_it_should(name, warmup, total):
     assert values[total:] == pytest.approx([0, 0, 0], abs=1e-8)
 
 
+@pytest.mark.parametrize("warmup, total", [(0, 1), (1, 1), (0, 7), (3, 7), (7, 7)])
+@pytest.mark.parametrize("peak", [0.0, 3e-5, 0.3])
+def test_none_is_ever_above_the_peak_nor_below_the_end(peak, warmup, total):
+    end = peak / 10
+    for schedule in (
+        kbz.WarmupPolynomial(peak, total, warmup, power=0.3, end=end),
+        kbz.WarmupPolynomial(peak, total, warmup, power=3.0, end=peak),
+        kbz.WarmupCosine(peak, total, warmup, end=end),
+        kbz.WarmupConstant(peak, warmup),
+    ):
+        values = np.array([rate(schedule, step) for step in range(total + 4)])
+        highest = float(np.float32(peak))
+        assert values.max() <= highest
+        assert values[:warmup] == pytest.approx([peak * t / max(warmup, 1) for t in range(warmup)])
+        if warmup < total:
+            assert values[warmup] == highest
+        assert values[warmup:].min() >= getattr(schedule, "end", peak) * (1 - 1e-6)
+        last = highest if isinstance(schedule, kbz.WarmupConstant) else schedule.end
+        assert values[total:] == pytest.approx([last] * 4)
+        assert rate(schedule, 10**9) == pytest.approx(last)
+
+
+@pytest.mark.parametrize("jit", [False, True])
+def test_the_others_in_a_graph(jit):
+    for name, half in (("polynomial", 0.25), ("cosine", 0.5), ("constant", 1.0)):
+        more = {"power": 2.0} if name == "polynomial" else {}
+        schedule = make_schedule(name, 1.0, 4, 2, **more)
+        run = tf.function(lambda step, schedule=schedule: schedule(step), jit_compile=jit)
+        values = [float(run(tf.constant(step, "int64"))) for step in range(6)]
+        end = 1.0 if name == "constant" else 0.0
+        assert values == pytest.approx([0, 0.5, 1, half, end, end], abs=1e-7), name
+
+
+@pytest.mark.parametrize("name", ["linear", "polynomial", "cosine", "constant"])
+def test_all_refuse_what_the_linear_one_does(name):
+    for peak, warmup, said in ((-0.1, 1, "peak.*-0.1"), (0.1, -1, "-1"), (0.1, 0.5, "whole.*0.5")):
+        with pytest.raises(ValueError, match=said):
+            make_schedule(name, peak, 10, warmup)
+    if name != "constant":
+        with pytest.raises(ValueError, match="warmup_steps=11, total_steps=10"):
+            make_schedule(name, 0.1, 10, 11)
+
+
 def test_no_such_schedule():
     with pytest.raises(ValueError, match="linear, polynomial, cosine, constant.*'step'"):
         make_schedule("step", 0.1, 10)
