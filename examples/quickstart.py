@@ -16,7 +16,6 @@ STARTED = time.monotonic()  # the time that importing TensorFlow takes is part o
 import dataclasses
 import json
 import os
-import resource
 import sys
 import tempfile
 from pathlib import Path
@@ -130,7 +129,6 @@ def main(argv):
 
     report.draw_curve(curve, pretrained["mlm_loss_unigram"], output / "learning-curve.png")
     report.ask_saved_model(output / "saved_model", corpus.test)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     metrics = {
         **pretrained,
         **accuracies,
@@ -142,7 +140,7 @@ def main(argv):
         "saved_model": str(output / "saved_model"),
         "seconds": round(time.monotonic() - STARTED, 1),
         # Bytes on macOS, kilobytes elsewhere.
-        "peak_rss_mb": round(peak / (2**20 if sys.platform == "darwin" else 2**10)),
+        "peak_rss_mb": report.peak_megabytes(),
     }
     report.write_metrics(metrics | {"curve": curve, "flags": FLAGS.flag_values_dict()}, output)
     print(json.dumps(metrics))

@@ -1,6 +1,8 @@
 """What the quick start shows at its end: a picture, answers of the SavedModel, figures."""
 
 import json
+import re
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -53,3 +55,13 @@ def ask_saved_model(saved_model, documents, count=5):
 def write_metrics(metrics, folder):
     text = json.dumps(metrics, indent=2, ensure_ascii=False) + "\n"
     (folder / "metrics.json").write_text(text, encoding="utf-8")
+
+
+def peak_megabytes():
+    """The most memory that this process ever had."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        # What `getrusage` tells on Linux may be that of the process which started this one.
+        return int(re.search(r"VmHWM:\s+(\d+)", status.read_text())[1]) // 2**10
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak // (2**20 if sys.platform == "darwin" else 2**10)
