@@ -14,6 +14,7 @@ from keras_bert_zoo.tasks.step import SteppedModel
 from keras_bert_zoo.training.fingerprint import differences, fingerprint
 from keras_bert_zoo.training.snapshots import Snapshots
 from keras_bert_zoo.training.stepping import Stepper
+from keras_bert_zoo.training.strategies import is_chief
 
 # Callbacks that write files, which one worker does for all.
 _WRITING = (
@@ -130,7 +131,7 @@ class Trainer:
     @property
     def is_chief(self) -> bool:
         """Whether this process is the one that writes."""
-        return bool(getattr(self.strategy.extended, "should_checkpoint", True))
+        return is_chief(self.strategy)
 
     def fit(
         self,
