@@ -11,10 +11,9 @@ traced, are not. Each pads as its users do: ours to the longest of a batch of li
 those that are not padding. The last line is JSON.
 """
 
+import itertools
 import json
 import os
-import subprocess
-import sys
 import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -23,6 +22,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import numpy as np
 from absl import app, flags
+from alternating import Side, installed, serve
 
 SIDES = ("ours", "transformers", "keras_hub")
 FLAGS = flags.FLAGS
@@ -152,88 +152,53 @@ def keras_hub(steps):
     return train
 
 
-def serve(side):
-    """Trains on the slices that are asked for, a number a line, and answers each by a JSON line."""
+def prepare():
+    """The function that trains, warmed up, and the slices of the rows."""
     rows = read_pairs()
     steps = -(-len(rows[0]) // FLAGS.batch_size) + WARM_UP
-    try:
-        train = {"ours": ours, "transformers": transformers, "keras_hub": keras_hub}[side](steps)
-    except ModuleNotFoundError as error:
-        print(json.dumps({"not_installed": error.name}))
-        return
-    warm_up = WARM_UP * FLAGS.batch_size
-    train(*(column[-warm_up:] for column in rows))
-    print(json.dumps({"ready": True}), flush=True)
+    train = {"ours": ours, "transformers": transformers, "keras_hub": keras_hub}[FLAGS.side](steps)
+    train(*(column[-WARM_UP * FLAGS.batch_size :] for column in rows))
     # Whole batches, as a batch of another size costs a compilation where graphs are of fixed shape.
     bounds = np.linspace(0, len(rows[0]) * FLAGS.share, FLAGS.slices + 1).astype(int)
     bounds[:-1] -= bounds[:-1] % FLAGS.batch_size
-    for line in sys.stdin:
-        part = slice(*bounds[int(line) : int(line) + 2])
-        columns = [column[part] for column in rows]
-        start = time.perf_counter()
-        loss, count = train(*columns)
-        seconds = time.perf_counter() - start
-        real, computed = count()
-        told = {"seconds": seconds, "real": real, "computed": computed, "loss": loss}
-        print(json.dumps(told), flush=True)
+    return train, [
+        [column[begin:end] for column in rows] for begin, end in itertools.pairwise(bounds)
+    ]
 
 
-class Side:
-    """A process that trains one side, and waits in between."""
+def work(prepared, number):
+    train, slices = prepared
+    start = time.perf_counter()
+    loss, count = train(*slices[number])
+    seconds = time.perf_counter() - start
+    real, computed = count()
+    return {"seconds": seconds, "real": real, "computed": computed, "loss": loss}
 
-    def __init__(self, name):
-        command = [sys.executable, __file__, *sys.argv[1:], f"--side={name}"]
-        self.name = name
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        self.turns = []
-        self.not_installed = self._answer().get("not_installed")
 
-    def train(self, number):
-        self.process.stdin.write(f"{number}\n")
-        self.process.stdin.flush()
-        self.turns.append(self._answer())
-
-    def close(self):
-        self.process.stdin.close()
-        self.process.wait()
-
-    def _answer(self):
-        for line in self.process.stdout:
-            if line.startswith("{"):  # Libraries talk too.
-                return json.loads(line)
-        raise SystemExit(f"{self.name} failed: see above.")
-
-    def summary(self):
-        totals = {name: sum(turn[name] for turn in self.turns) for name in self.turns[0]}
-        return {
-            "tokens_per_second": round(totals["real"] / totals["seconds"], 1),
-            "seconds": round(totals["seconds"], 1),
-            "real_tokens": totals["real"],
-            "padding_share": round(1 - totals["real"] / totals["computed"], 4),
-            "loss": round(totals["loss"] / len(self.turns), 4),
-        }
+def summary(side):
+    real, seconds = side.total("real"), side.total("seconds")
+    return {
+        "tokens_per_second": round(real / seconds, 1),
+        "seconds": round(seconds, 1),
+        "real_tokens": real,
+        "padding_share": round(1 - real / side.total("computed"), 4),
+        "loss": round(side.total("loss") / len(side.turns), 4),
+    }
 
 
 def main(_):
     if FLAGS.side:
-        serve(FLAGS.side)
+        serve(prepare, work)
         return
-    sides = [Side(name) for name in FLAGS.sides]
-    for side in sides:
-        if side.not_installed:
-            print(f"{side.name} is left out: {side.not_installed} is not installed.")
-    sides = [side for side in sides if not side.not_installed]
+    sides = installed([Side(name, f"--side={name}") for name in FLAGS.sides])
     for number in range(FLAGS.slices):
         for side in sides:
-            side.train(number)
-            turn = side.turns[-1]
+            turn = side.turn(number)
             print(f"slice {number + 1}, {side.name}: {turn['real'] / turn['seconds']:.0f} tokens/s")
     report = {}
     for side in sides:
         side.close()
-        report[side.name] = side.summary()
+        report[side.name] = summary(side)
     if "ours" in report and len(report) > 1:
         best = max(report[name]["tokens_per_second"] for name in report if name != "ours")
         report["ours_over_better_peer"] = round(report["ours"]["tokens_per_second"] / best, 2)

@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_bert_zoo.tasks.inputs import steady
 from keras_bert_zoo.text.keyed_random import keyed_permutation, pass_key
 
 _CHUNK = 4096  # Examples that are encoded together.
@@ -146,7 +147,7 @@ class EncodedExamples:
 
         dataset = numbered.map(take, num_parallel_calls=tf.data.AUTOTUNE)
         dataset = dataset.apply(tf.data.experimental.assert_cardinality(batches))
-        return dataset.prefetch(tf.data.AUTOTUNE)
+        return steady(dataset.prefetch(tf.data.AUTOTUNE))
 
 
 def encode(

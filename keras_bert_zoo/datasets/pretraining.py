@@ -7,6 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_zoo.datasets.segments import SegmentSampler
+from keras_bert_zoo.tasks.inputs import steady
 from keras_bert_zoo.text.keyed_random import keyed_permutation, pass_key
 from keras_bert_zoo.text.masking import DynamicMasker
 
@@ -250,7 +251,7 @@ def pretraining_dataset(
     if epochs is None:
         endless = tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY)
         dataset = dataset.apply(endless)
-    return dataset.prefetch(tf.data.AUTOTUNE)
+    return steady(dataset.prefetch(tf.data.AUTOTUNE))
 
 
 def _splits(sizes: np.ndarray) -> np.ndarray:

@@ -35,6 +35,19 @@ def inputs_of(x):
     return x.element_spec[0] if isinstance(x.element_spec, tuple) else x.element_spec
 
 
+def steady(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    """Leaves out what tunes a dataset while it is read, unless its options ask for it.
+
+    The thread that does so sleeps for up to a minute at a time, and now and then the end of an
+    iteration waits until it wakes (TensorFlow 2.21). The parallelism is then the number of threads.
+    """
+    if dataset.options().autotune.enabled is not None:
+        return dataset
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return dataset.with_options(options)
+
+
 def holds_pairs(inputs) -> bool:
     """Whether the inputs' specs of a dataset of texts are those of pairs."""
     return isinstance(inputs, tuple) or (isinstance(inputs, dict) and len(inputs) == 2)

@@ -11,6 +11,7 @@ from keras_bert_zoo.tasks.inputs import (
     holds_text,
     inputs_of,
     split_columns,
+    steady,
     text_dataset,
 )
 from keras_bert_zoo.tasks.labels import refuse_class_weight
@@ -118,7 +119,7 @@ class TextModel(SteppedModel):
         self.check_labels(y)
         raw = self._is_raw(x, y)
         if isinstance(x, tf.data.Dataset):
-            shuffle = False
+            x, shuffle = steady(x), False
         if raw and validation_split and validation_data is None:
             (x, y, sample_weight), validation_data = split_columns(
                 x, y, sample_weight, validation_split
@@ -138,6 +139,8 @@ class TextModel(SteppedModel):
             if self._is_raw(*parts[:2]):
                 validation_data = self._prepared(*parts, validation_batch_size or batch_size)
                 validation_batch_size = None
+            elif isinstance(validation_data, tf.data.Dataset):
+                validation_data = steady(validation_data)
         return super().fit(
             x,
             y,
@@ -177,6 +180,8 @@ class TextModel(SteppedModel):
         if self._is_raw(x, y):
             x = self._prepared(x, y, sample_weight, batch_size)
             y = sample_weight = batch_size = None
+        elif isinstance(x, tf.data.Dataset):
+            x = steady(x)
         return super().evaluate(
             x,
             y,
@@ -201,6 +206,10 @@ class TextModel(SteppedModel):
             if x.cardinality() == 0:
                 return self._no_outputs((self.preprocessor.sequence_length,))
             x, batch_size = self._read(x), None
+        elif isinstance(x, dict):
+            x, batch_size = text_dataset(x, batch_size=batch_size), None
+        if isinstance(x, tf.data.Dataset):
+            x = steady(x)
         return super().predict(x, batch_size=batch_size, verbose=verbose, steps=steps, **kwargs)
 
     def _no_outputs(self, shape):
@@ -236,7 +245,7 @@ class TextModel(SteppedModel):
                     f"{self.encoder.config.type_vocab_size}`."
                 )
             self.pair = pair
-        return self.prepare(dataset, training=training)
+        return steady(self.prepare(dataset, training=training))
 
     def _is_raw(self, x, y=None) -> bool:
         """Whether `x` or `y` holds text, which has to be prepared."""

@@ -3,6 +3,7 @@
 import keras
 import tensorflow as tf
 
+from keras_bert_zoo.tasks.inputs import steady
 from keras_bert_zoo.tasks.step import SteppedModel
 
 
@@ -31,6 +32,7 @@ class Stepper:
         Args:
             dataset: batches of the global batch's rows, the same on all workers.
         """
+        dataset = steady(dataset)
         if self.strategy.num_replicas_in_sync == 1:
             return iter(dataset)
 
