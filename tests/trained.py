@@ -66,10 +66,11 @@ def make_trainer(options, strategy):
     rates = dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob"), options.dropout)
     with strategy.scope():
         task = kbz.Pretraining(tiny_encoder(**rates))
-        if options.optimizer == "sgd":
-            optimizer = keras.optimizers.SGD(options.rate)
-        else:
-            optimizer = kbz.adamw(options.rate, options.steps, 4)
+    # Outside of the scope, as users may have it.
+    if options.optimizer == "sgd":
+        optimizer = keras.optimizers.SGD(options.rate)
+    else:
+        optimizer = kbz.adamw(options.rate, options.steps, 4)
     return Trainer(
         task,
         optimizer,

@@ -34,7 +34,8 @@ class Trainer:
 
     Args:
         task: the task, made in the strategy's scope. It is compiled here.
-        optimizer: the optimizer, not built yet.
+        optimizer: the optimizer or its name, not built yet. Under a strategy a copy of it is made
+            in the scope, which is `task.optimizer`.
         strategy: a `tf.distribute.Strategy`; by default the one in whose scope the call stands.
         clip_norm: as in `Task.compile`.
         accumulation_steps: parts in which each replica's rows pass through the model, for batches
@@ -102,7 +103,17 @@ class Trainer:
         self.strategy = strategy or tf.distribute.get_strategy()
         _check_scope(task, self.strategy)
         self.task = task
+        optimizer = keras.optimizers.get(optimizer)
+        if optimizer.built:
+            raise ValueError(
+                f"The optimizer {optimizer.name} has been built for other weights or another "
+                "training: make a new one."
+            )
         with self.strategy.scope():
+            if tf.distribute.has_strategy():
+                # Keras binds an optimizer to the strategy in whose scope it was made.
+                told = keras.optimizers.serialize(optimizer)
+                optimizer = keras.optimizers.deserialize(told)
             task.compile(optimizer, clip_norm=clip_norm)
             task.optimizer.build(task.trainable_variables)
         several = self.strategy.num_replicas_in_sync > 1

@@ -278,6 +278,10 @@ def test_wrong_arguments_are_told(tmp_path):
             Trainer(task, "sgd", **{name: 0})
     with pytest.raises(ValueError, match="needs a `checkpoint_dir`"):
         Trainer(task, "sgd", nonfinite="roll_back")
+    used = keras.optimizers.SGD()
+    used.build(task.trainable_variables)
+    with pytest.raises(ValueError, match="has been built"):
+        Trainer(task, used)
     rows = classified_rows(8)
     trainer = Trainer(task, "sgd")
     with pytest.raises(ValueError, match="end before step 3"):
