@@ -1,7 +1,5 @@
 """Training by steps, on one device or many, which a kill at any moment does not harm."""
 
-import signal
-import threading
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +9,9 @@ import numpy as np
 import tensorflow as tf
 
 from keras_bert_zoo.tasks.step import SteppedModel
+from keras_bert_zoo.training.epoch_means import EpochMeans
 from keras_bert_zoo.training.fingerprint import differences, fingerprint
+from keras_bert_zoo.training.signals import NotedSignal
 from keras_bert_zoo.training.snapshots import Snapshots
 from keras_bert_zoo.training.stepping import Stepper
 from keras_bert_zoo.training.strategies import is_chief
@@ -132,7 +132,6 @@ class Trainer:
         self._losses = []
         self._left_out = set()
         self._best = None
-        self._stop_signal = None
 
     @property
     def step_losses(self) -> np.ndarray:
@@ -179,7 +178,7 @@ class Trainer:
             if value is not None and (not isinstance(value, int) or value < 1):
                 raise ValueError(f"`{name}` must be a whole number from 1 on. Received: {value}")
         per_epoch = steps_per_epoch or total_steps
-        progress = _Progress(self.stepper.names)
+        progress = EpochMeans(self.stepper.names, self.task.loss_names)
         step = self._restore(progress)
         if not self.is_chief:
             callbacks = [each for each in callbacks if not isinstance(each, _WRITING)]
@@ -200,7 +199,7 @@ class Trainer:
         saved_at, in_a_row = time.monotonic(), 0
         epoch_begun = None
         calls.on_train_begin()
-        with _Caught(self):
+        with NotedSignal() as ended:
             while step < total_steps and not self.task.stop_training:
                 epoch = step // per_epoch
                 if epoch_begun != epoch:
@@ -229,7 +228,7 @@ class Trainer:
                 step += count
                 self._losses += told["loss"].tolist()
                 progress.add(told["sums"])
-                logs = progress.means(self.task.loss_names)
+                logs = progress.means()
                 calls.on_train_batch_end((step - 1) % per_epoch, logs)
                 shown_values = {
                     "loss": logs["loss"],
@@ -247,10 +246,10 @@ class Trainer:
                         self._save(step, progress)
                         saved_at = time.monotonic()
                         continue
-                if self._stop_signal is not None:
+                if ended.received is not None:
                     self._save(step, progress)
                     calls.on_train_end()
-                    raise SystemExit(128 + self._stop_signal)
+                    raise SystemExit(128 + ended.received)
                 if step < total_steps and self._is_due(step, saved_at):
                     self._save(step, progress)
                     saved_at = time.monotonic()
@@ -364,45 +363,6 @@ class Trainer:
         self._best = snapshot.state["best"]
         progress.sums = {name: list(pair) for name, pair in snapshot.state["progress"].items()}
         return snapshot.step
-
-
-class _Progress:
-    """Sums and weights of the terms and scores over the steps of an epoch."""
-
-    def __init__(self, names):
-        self.names = names
-        self.clear()
-
-    def clear(self):
-        self.sums = {name: [0.0, 0.0] for name in self.names}
-
-    def add(self, sums):
-        for name, pair in sums.items():
-            self.sums[name] = [a + float(b) for a, b in zip(self.sums[name], pair, strict=True)]
-
-    def means(self, loss_names):
-        means = {n: value / weight if weight else 0.0 for n, (value, weight) in self.sums.items()}
-        return {"loss": sum(means[name] for name in loss_names)} | means
-
-
-class _Caught:
-    """Notes SIGTERM instead of dying of it, so that a snapshot can be written."""
-
-    def __init__(self, trainer):
-        self.trainer = trainer
-
-    def __enter__(self):
-        self.trainer._stop_signal = None
-        self.former = None
-        if threading.current_thread() is threading.main_thread():
-            self.former = signal.signal(signal.SIGTERM, self._note)
-
-    def _note(self, number, _):
-        self.trainer._stop_signal = number
-
-    def __exit__(self, *_):
-        if self.former is not None:
-            signal.signal(signal.SIGTERM, self.former)
 
 
 def _check_scope(task, strategy):
