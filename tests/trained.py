@@ -78,6 +78,7 @@ def make_trainer(options, strategy):
         clip_norm=1.0,
         accumulation_steps=options.accumulate,
         steps_per_call=options.per_call,
+        average_decay=0.9,
         checkpoint_dir=pathlib.Path(options.folder) / "snapshots",
         save_steps=options.save_steps,
     )
@@ -115,7 +116,11 @@ def main():
             for number, weight in enumerate(trainer.task.variables)
         }
         path = pathlib.Path(options.folder) / "weights.npz"
-        np.savez(path, losses=trainer.step_losses, **weights)
+        averages = {
+            f"a{number}": keras.ops.convert_to_numpy(average)
+            for number, average in enumerate(trainer.stepper.averages)
+        }
+        np.savez(path, losses=trainer.step_losses, **weights, **averages)
 
 
 if __name__ == "__main__":

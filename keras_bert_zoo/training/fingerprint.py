@@ -11,15 +11,12 @@ from keras_bert_zoo.tasks.step import SteppedModel
 _LONGEST = 200  # Characters of a value that is kept as it is; of a longer one the checksum.
 
 
-def fingerprint(
-    task: SteppedModel, clip_norm: float | None = None, settings: Mapping | None = None
-) -> dict[str, str]:
+def fingerprint(task: SteppedModel, more: Mapping | None = None) -> dict[str, str]:
     """The settings of a compiled task, its optimizer and its vocabulary, by name.
 
     Args:
         task: the task.
-        clip_norm: the norm that gradients are clipped to.
-        settings: further ones.
+        more: further ones, as JSON holds them.
 
     Returns:
         A flat dict of JSON texts; those of long values, such as a vocabulary, as a checksum.
@@ -27,10 +24,9 @@ def fingerprint(
     told = {
         "task": keras.saving.serialize_keras_object(task),
         "optimizer": keras.saving.serialize_keras_object(task.optimizer),
-        "clip_norm": clip_norm,
         # Files keep it beside the config.
         "vocabulary": getattr(task, "tokenizer", None) and list(task.tokenizer.vocabulary),
-        "settings": settings or {},
+        **(more or {}),
     }
     # Names are counted up in a process, and mean nothing.
     return {

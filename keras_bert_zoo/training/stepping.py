@@ -17,12 +17,35 @@ class Stepper:
         task: the task, compiled.
         strategy: the strategy in whose scope the task was made.
         accumulation_steps: parts that each replica's rows pass through the model in.
+        average_decay: how much of the running average of the weights stays in a step; `None` for
+            no average.
+
+    Attributes:
+        averages: the averages of the trainable weights, in their order; [] without.
     """
 
-    def __init__(self, task: SteppedModel, strategy: tf.distribute.Strategy, accumulation_steps=1):
+    def __init__(
+        self,
+        task: SteppedModel,
+        strategy: tf.distribute.Strategy,
+        accumulation_steps: int = 1,
+        average_decay: float | None = None,
+    ):
         self.task = task
         self.strategy = strategy
         self.accumulation_steps = accumulation_steps
+        self.average_decay = average_decay
+        self.averages = []
+        if average_decay is not None:
+            with strategy.scope():
+                self.averages = [
+                    tf.Variable(
+                        tf.convert_to_tensor(weight),
+                        trainable=False,
+                        aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
+                    )
+                    for weight in task.trainable_weights
+                ]
         self.names = (*task.loss_names, *task.score_names)
         self._run = tf.function(self._steps, autograph=False)
 
@@ -124,6 +147,9 @@ class Stepper:
     def _apply_in_replica(self, gradients):
         gradients = iter(gradients)
         self.task.apply_gradients([next(gradients) if part else None for part in self._takes_part])
+        for average, weight in zip(self.averages, self.task.trainable_weights, strict=False):
+            value = tf.convert_to_tensor(weight)
+            average.assign(self.average_decay * average + (1.0 - self.average_decay) * value)
 
     def _step(self, iterator, allowed):
         batch = next(iterator)

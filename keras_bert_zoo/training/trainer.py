@@ -1,8 +1,9 @@
 """Training by steps, on one device or many, which a kill at any moment does not harm."""
 
+import contextlib
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import keras
 import numpy as np
@@ -51,6 +52,8 @@ class Trainer:
         nonfinite: what to do with a step whose loss or gradients are not finite: "skip" it, or
             "roll_back" to the newest snapshot and leave that batch out.
         max_nonfinite: such steps in a row after which training stops with an error.
+        average_decay: the decay of a running average of the weights, such as 0.999, which
+            validation then measures and `averaged()` gives; `None` for none.
         settings: what else must be the same when training continues, such as the settings of the
             data, as JSON holds it.
 
@@ -85,6 +88,7 @@ class Trainer:
         monitor: str | None = None,
         nonfinite: str = "skip",
         max_nonfinite: int = 10,
+        average_decay: float | None = None,
         settings: Mapping | None = None,
     ):
         counts = {
@@ -100,6 +104,8 @@ class Trainer:
             raise ValueError(f"`nonfinite` is 'skip' or 'roll_back'. Received: {nonfinite!r}")
         if nonfinite == "roll_back" and checkpoint_dir is None:
             raise ValueError("`nonfinite='roll_back'` needs a `checkpoint_dir` to roll back to.")
+        if average_decay is not None and not 0 <= average_decay < 1:
+            raise ValueError(f"`average_decay` must be in [0, 1). Received: {average_decay}")
         self.strategy = strategy or tf.distribute.get_strategy()
         _check_scope(task, self.strategy)
         self.task = task
@@ -127,8 +133,9 @@ class Trainer:
         self.save_steps, self.save_minutes = save_steps, save_minutes
         self.monitor = monitor
         self.nonfinite, self.max_nonfinite = nonfinite, max_nonfinite
-        self.stepper = Stepper(task, self.strategy, accumulation_steps)
-        self.fingerprint = fingerprint(task, clip_norm, settings)
+        self.stepper = Stepper(task, self.strategy, accumulation_steps, average_decay)
+        told = {"clip_norm": clip_norm, "average_decay": average_decay, "settings": settings or {}}
+        self.fingerprint = fingerprint(task, told)
         self._losses = []
         self._left_out = set()
         self._best = None
@@ -142,6 +149,25 @@ class Trainer:
     def is_chief(self) -> bool:
         """Whether this process is the one that writes."""
         return is_chief(self.strategy)
+
+    @contextlib.contextmanager
+    def averaged(self) -> Iterator[SteppedModel]:
+        """In a `with` block the task has the averages as its weights.
+
+        Raises:
+            ValueError: if there is no `average_decay`.
+        """
+        if not self.stepper.averages:
+            raise ValueError("There are no averages: make the Trainer with `average_decay=0.999`.")
+        weights = self.task.trainable_weights
+        own = [keras.ops.convert_to_numpy(weight) for weight in weights]
+        for weight, average in zip(weights, self.stepper.averages, strict=True):
+            weight.assign(keras.ops.convert_to_numpy(average))
+        try:
+            yield self.task
+        finally:
+            for weight, value in zip(weights, own, strict=True):
+                weight.assign(value)
 
     def fit(
         self,
@@ -294,9 +320,10 @@ class Trainer:
         return before
 
     def _validate(self, validation):
-        if callable(validation):
-            return dict(validation())
-        return self.stepper.evaluate(validation)
+        with self.averaged() if self.stepper.averages else contextlib.nullcontext():
+            if callable(validation):
+                return dict(validation())
+            return self.stepper.evaluate(validation)
 
     def _score(self, logs):
         name = self.monitor.removeprefix("-")
@@ -316,6 +343,7 @@ class Trainer:
 
     def _variables(self):
         groups = {"task": self.task.variables, "optimizer": self.task.optimizer.variables}
+        groups["average"] = self.stepper.averages
         return {
             f"{group}/{number}": variable
             for group, variables in groups.items()

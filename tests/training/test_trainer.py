@@ -271,6 +271,42 @@ def test_validation_callbacks_and_the_best_snapshot(tmp_path):
         assert told[name] == pytest.approx(expected[name], rel=1e-5)
 
 
+def test_averages_of_the_weights(tmp_path):
+    rows, steps, decay = pretraining_rows(12), 6, 0.7
+    seen, measured = [], []
+
+    class See(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            seen.append([keras.ops.convert_to_numpy(w) for w in self.model.trainable_weights])
+
+    def measure():
+        measured.append([keras.ops.convert_to_numpy(w) for w in task.trainable_weights])
+        return {}
+
+    task = dropped()
+    expected = [keras.ops.convert_to_numpy(weight) for weight in task.trainable_weights]
+    settings = {"average_decay": decay, "checkpoint_dir": tmp_path / "a", "save_steps": 2}
+    trainer, _ = train(task, rows, 4, steps, callbacks=[See()], validation=measure, **settings)
+    for weights in seen:
+        expected = [decay * e + (1 - decay) * w for e, w in zip(expected, weights, strict=True)]
+    assert_same(measured[0], expected, 1e-6)
+    assert_same([keras.ops.convert_to_numpy(w) for w in task.trainable_weights], seen[-1])
+    with trainer.averaged() as averaged:
+        assert averaged is task
+        assert_same([keras.ops.convert_to_numpy(w) for w in task.trainable_weights], measured[0])
+    settings["checkpoint_dir"] = tmp_path / "b"
+    with pytest.raises(KeyboardInterrupt):
+        train(dropped(), rows, 4, steps, callbacks=[Interrupt(5)], **settings)
+    again, _ = train(dropped(), rows, 4, steps, **settings)
+    assert_same([average.numpy() for average in again.stepper.averages], measured[0])
+    with pytest.raises(ValueError, match="average_decay was 0.7 and is null"):
+        train(dropped(), rows, 4, steps, **(settings | {"average_decay": None}))
+    with pytest.raises(ValueError, match="no averages"), Trainer(dropped(), "sgd").averaged():
+        pass
+    with pytest.raises(ValueError, match="`average_decay`.*1.0"):
+        Trainer(dropped(), "sgd", average_decay=1.0)
+
+
 def test_wrong_arguments_are_told(tmp_path):
     task = classifier()
     for name in ("accumulation_steps", "steps_per_call", "save_steps", "max_nonfinite"):
