@@ -28,8 +28,9 @@ import tensorflow as tf
 from absl import app, flags, logging
 
 import keras_bert_zoo as kbz
+from keras_bert_zoo.datasets.corpus import PretrainingCorpus
 from keras_bert_zoo.datasets.documents import read_documents
-from keras_bert_zoo.datasets.pretraining import PretrainingCorpus, pretraining_dataset
+from keras_bert_zoo.datasets.pretraining import pretraining_dataset
 from keras_bert_zoo.optimizers.schedules import SCHEDULES, make_schedule
 from keras_bert_zoo.presets import PRESETS
 from keras_bert_zoo.training.strategies import make_strategy

@@ -6,8 +6,9 @@ import keras
 import numpy as np
 
 import keras_bert_zoo as kbz
+from keras_bert_zoo.datasets.corpus import PretrainingCorpus
 from keras_bert_zoo.datasets.labelled import draw_examples
-from keras_bert_zoo.datasets.pretraining import PretrainingCorpus, pretraining_dataset
+from keras_bert_zoo.datasets.pretraining import pretraining_dataset
 
 CURVE_POINTS = 8
 

@@ -6,6 +6,7 @@ import os
 import pathlib
 import shutil
 import stat
+import time
 from collections.abc import Iterator
 
 
@@ -44,7 +45,7 @@ def replaced_folder(
     done = False
     try:
         _make_parents(path, kind)
-        with _alone(path):
+        with alone(path):
             if previous.exists() and not path.exists():
                 previous.rename(path)  # A process was killed between its two renames.
             _check(path, ours, kind)
@@ -128,11 +129,18 @@ def _swap(path, partial, previous):
 
 
 @contextlib.contextmanager
-def _alone(path):
+def alone(path: pathlib.Path, wait: bool = False) -> Iterator[None]:
     """Keeps other processes and threads from writing `path` meanwhile.
 
     The lock is one of the operating system on a file beside `path`, so that it ends with its
     process, however that ends.
+
+    Args:
+        path: what is written; the folder that it is in must exist.
+        wait: whether to wait for another that is writing it, rather than raise.
+
+    Raises:
+        BlockingIOError: if another process or thread is writing it.
     """
     lock = path.with_name(f".{path.name}.lock")
     while True:
@@ -141,6 +149,9 @@ def _alone(path):
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             os.close(handle)
+            if wait:
+                time.sleep(0.2)
+                continue
             raise BlockingIOError(
                 error.errno, "Another process is writing this folder: wait for it", str(path)
             ) from None

@@ -38,7 +38,7 @@ def corpus():
     from tiny import VOCABULARY
 
     import keras_bert_zoo as kbz
-    from keras_bert_zoo.datasets.pretraining import PretrainingCorpus
+    from keras_bert_zoo.datasets.corpus import PretrainingCorpus
 
     rng = np.random.default_rng(0)
     documents = [

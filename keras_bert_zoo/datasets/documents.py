@@ -1,13 +1,16 @@
 """Reads plain text files as documents: lists of sentences, in order."""
 
+import codecs
 import glob
+import itertools
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import keras
 
 FORMATS = ("sentences", "paragraphs")
+_UNIT = 10**6  # Bytes, for the progress bar.
 
 # After a stop and what closes behind it, before what may open a sentence; Chinese and Japanese
 # stops need no space.
@@ -25,7 +28,21 @@ def read_documents(
     errors: str = "strict",
     verbose: bool = True,
 ) -> list[list[str]]:
-    """Reads documents from UTF-8 text files.
+    """Reads all documents of text files into memory; arguments and errors as `iterate_documents`.
+
+    Returns:
+        Documents, each a list of at least one sentence without white space around it.
+    """
+    return list(iterate_documents(paths, format, errors, verbose))
+
+
+def iterate_documents(
+    paths: str | os.PathLike | Sequence[str | os.PathLike],
+    format: str = "sentences",
+    errors: str = "strict",
+    verbose: bool = True,
+) -> Iterator[list[str]]:
+    """Reads documents from UTF-8 text files, one after another, with one in memory at a time.
 
     The end of a file ends a document. Documents without text are left out. A byte order mark is
     dropped, and lines end with any of "\\n", "\\r\\n" and "\\r".
@@ -40,30 +57,59 @@ def read_documents(
             tokenizing then drops.
         verbose: whether to show a progress bar.
 
-    Returns:
-        Documents, each a list of at least one sentence without white space around it.
+    Yields:
+        A document, a list of at least one sentence without white space around it.
 
     Raises:
         ValueError: if a pattern matches no file, a file is not UTF-8 (naming the file and line),
-            or the files hold no text at all.
+            or the files hold no text at all. The first at once, the others as reading comes there.
     """
     if format not in FORMATS or errors not in ("strict", "replace"):
         raise ValueError(
             f"format must be one of {FORMATS} and errors 'strict' or 'replace', "
             f"received {format!r} and {errors!r}."
         )
+    files = text_files(paths)
+    return _documents(files, format, errors, verbose)
+
+
+def text_files(paths: str | os.PathLike | Sequence[str | os.PathLike]) -> list[str]:
+    """The files that paths and patterns name, each once, in the order in which they are read.
+
+    Raises:
+        ValueError: if there is none, or a pattern matches none.
+    """
     patterns = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     files = list(dict.fromkeys(path for pattern in patterns for path in _expand(pattern)))
     if not files:
         raise ValueError("No file to read: paths is empty.")
-    bar = keras.utils.Progbar(len(files), verbose=int(verbose), unit_name="file", interval=0.5)
-    documents: list[list[str]] = []
-    for number, path in enumerate(files, 1):
-        documents += _split_documents(_read_text(path, errors), format)
-        bar.update(number)
-    if not documents:
-        raise ValueError(f"No text in the {len(files)} files that {patterns} match.")
-    return documents
+    return files
+
+
+def describe_files(
+    paths: str | os.PathLike | Sequence[str | os.PathLike],
+) -> list[list]:
+    """Path, size in bytes and time of the last change of each file: other ones tell other text."""
+    found = [(path, os.stat(path)) for path in text_files(paths)]
+    return [[os.path.abspath(path), each.st_size, each.st_mtime_ns] for path, each in found]
+
+
+def _documents(files, format, errors, verbose):
+    size = sum(os.path.getsize(path) for path in files)
+    bar = keras.utils.Progbar(
+        max(size // _UNIT, 1), verbose=int(verbose), unit_name="MB", interval=0.5
+    )
+    before, found = 0, False
+    for path in files:
+        with open(path, "rb") as file:
+            for document in _split_documents(_lines(file, path, errors), format):
+                found = True
+                bar.update(min((before + file.tell()) // _UNIT, bar.target))
+                yield document
+            before += file.tell()
+    bar.update(bar.target, finalize=True)
+    if not found:
+        raise ValueError(f"No text in the {len(files)} files {', '.join(files):.200}.")
 
 
 def split_sentences(text: str) -> list[str]:
@@ -99,29 +145,31 @@ def _expand(pattern: str | os.PathLike) -> list[str]:
     return files
 
 
-def _read_text(path: str, errors: str) -> str:
-    with open(path, "rb") as file:
-        content = file.read()
-    try:
-        text = content.decode("utf-8-sig", errors)
-    except UnicodeDecodeError as error:
-        # The codec counts from behind the byte order mark.
-        bad = error.start + (3 if content.startswith(b"\xef\xbb\xbf") else 0)
-        line = content.count(b"\n", 0, bad) + 1
-        raise ValueError(
-            f"{path}, line {line}: byte 0x{content[bad]:02x} is not "
-            "UTF-8. Convert the file, or pass errors='replace'."
-        ) from None
-    return text.replace("\r\n", "\n").replace("\r", "\n")
+def _lines(file, path, errors) -> Iterator[str]:
+    """The lines of a file without white space around them.
+
+    Only line feeds and carriage returns end lines: str.splitlines also does at U+2028 and others.
+    """
+    for number, line in enumerate(file, 1):
+        if number == 1:
+            line = line.removeprefix(codecs.BOM_UTF8)
+        try:
+            text = line.decode("utf-8", errors)
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"{path}, line {number}: byte 0x{line[error.start]:02x} is not UTF-8. Convert the "
+                "file, or pass errors='replace'."
+            ) from None
+        # What ends the line would else be an empty one of its own.
+        for part in text.removesuffix("\n").removesuffix("\r").split("\r"):
+            yield part.strip()
 
 
-def _split_documents(text: str, format: str) -> Iterator[list[str]]:
-    # Only line feeds end lines here: str.splitlines also does at U+2028 and others.
-    lines = [line.strip() for line in text.split("\n")]
+def _split_documents(lines: Iterable[str], format: str) -> Iterator[list[str]]:
     document: list[str] = []
     paragraph: list[str] = []
     empty = 0  # Lines in a row.
-    for line in lines + [""] * 2:
+    for line in itertools.chain(lines, [""] * 3):
         empty = 0 if line else empty + 1
         if line:
             paragraph.append(line)

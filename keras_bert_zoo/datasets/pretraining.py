@@ -1,121 +1,21 @@
 """Documents to batches for pretraining: packed pairs of segments, masked anew in every epoch."""
 
-from collections.abc import Iterable, Sequence
-
-import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_bert_zoo.datasets.corpus import PretrainingCorpus
+from keras_bert_zoo.datasets.corpus_folder import CorpusFolder
 from keras_bert_zoo.datasets.segments import SegmentSampler
 from keras_bert_zoo.tasks.inputs import steady
 from keras_bert_zoo.text.keyed_random import keyed_permutation, pass_key
-from keras_bert_zoo.text.masking import DynamicMasker
+from keras_bert_zoo.text.masking import DynamicMasker, next_tokens
 
-_ORDER_STREAM = 32
-_TOKENIZED_AT_ONCE = 8192  # Sentences.
-
-
-class PretrainingCorpus:
-    """A tokenized corpus in three flat arrays.
-
-    Sentences without a token, and documents without a sentence, are left out and counted.
-
-    Attributes:
-        tokens: int32 (T,).
-        sentence_splits: int64 (S + 1,), where sentences begin and the last one ends, in tokens.
-        document_splits: int64 (D + 1,), where documents begin and the last one ends, in sentences.
-        tokenizer: knows the ids of the special tokens and which tokens continue a word.
-        dropped_sentences, dropped_documents: how many were empty.
-
-    Args:
-        token_ids: documents, each a sequence of sentences, each a sequence of ids. For text, see
-            `from_documents`.
-        tokenizer: a `WordPieceTokenizer` with a vocabulary.
-
-    Raises:
-        ValueError: if there is no token at all, or an id outside of the vocabulary.
-    """
-
-    def __init__(self, token_ids: Iterable[Sequence[Sequence[int]]], tokenizer):
-        documents = [list(document) for document in token_ids]
-        sentences = [sentence for document in documents for sentence in document]
-        sizes = np.array([len(sentence) for sentence in sentences], np.int64)
-        tokens = np.fromiter((t for sentence in sentences for t in sentence), np.int32, sizes.sum())
-        self._set(tokens, sizes, np.array([len(d) for d in documents], np.int64), tokenizer)
-
-    @classmethod
-    def from_documents(
-        cls, documents: Iterable[Sequence[str]], tokenizer, verbose: bool = True
-    ) -> "PretrainingCorpus":
-        """Tokenizes documents.
-
-        Args:
-            documents: each the sentences of one, e.g. from `read_documents`; a string is a
-                document of one sentence.
-            tokenizer: a `WordPieceTokenizer` with a vocabulary.
-            verbose: whether to show a progress bar.
-
-        Raises:
-            ValueError: if no token comes out of it, or a document is a text instead of sentences.
-        """
-        documents = list(documents)
-        for document in documents:
-            if isinstance(document, (str, bytes)):
-                raise ValueError(
-                    "A document is a sequence of sentences, received one text: "
-                    f"{document!r:.100}. Split it, e.g. with split_sentences."
-                )
-        sentences = [sentence for document in documents for sentence in document]
-        bar = keras.utils.Progbar(
-            len(sentences), verbose=int(verbose), unit_name="sentence", interval=0.5
-        )
-        tokens, sizes = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
-        for start in range(0, len(sentences), _TOKENIZED_AT_ONCE):
-            ids = tokenizer(tf.constant(sentences[start : start + _TOKENIZED_AT_ONCE]))
-            tokens.append(ids.flat_values.numpy())
-            sizes.append(ids.row_lengths().numpy())
-            bar.update(min(start + _TOKENIZED_AT_ONCE, len(sentences)))
-        corpus = cls.__new__(cls)
-        counts = np.array([len(document) for document in documents], np.int64)
-        corpus._set(np.concatenate(tokens), np.concatenate(sizes), counts, tokenizer)
-        return corpus
-
-    def _set(self, tokens, sentence_sizes, document_sizes, tokenizer):
-        document = np.repeat(np.arange(len(document_sizes)), document_sizes)
-        is_kept = sentence_sizes > 0
-        document_sizes = np.bincount(document[is_kept], minlength=len(document_sizes))
-        self.dropped_sentences = int(np.count_nonzero(~is_kept))
-        self.dropped_documents = int(np.count_nonzero(document_sizes == 0))
-        if not len(tokens):
-            raise ValueError(
-                f"The corpus is empty: its {len(document_sizes)} documents with "
-                f"{len(sentence_sizes)} sentences have no token."
-            )
-        if tokens.min() < 0 or tokens.max() >= tokenizer.vocabulary_size:
-            raise ValueError(
-                f"Token ids must be from 0 to {tokenizer.vocabulary_size - 1}, the tokenizer's, "
-                f"received ids from {tokens.min()} to {tokens.max()}."
-            )
-        self.tokens = tokens
-        self.sentence_splits = _splits(sentence_sizes[is_kept])
-        self.document_splits = _splits(document_sizes[document_sizes > 0])
-        self.tokenizer = tokenizer
-
-    @property
-    def unigram_counts(self) -> np.ndarray:
-        """int64 (V,): how often each token is in the corpus."""
-        return np.bincount(self.tokens, minlength=self.tokenizer.vocabulary_size)
-
-    def __repr__(self) -> str:
-        return (
-            f"PretrainingCorpus({len(self.document_splits) - 1:,} documents, "
-            f"{len(self.sentence_splits) - 1:,} sentences, {len(self.tokens):,} tokens; empty: "
-            f"{self.dropped_documents:,} documents, {self.dropped_sentences:,} sentences)"
-        )
+_ORDER_STREAM, _PART_STREAM = 32, 33
+_TARGETS = ("masked_ids", "masked_weights", "next_sentence", "next_sentence_weights")
 
 
 def pretraining_dataset(
-    corpus: PretrainingCorpus,
+    corpus: PretrainingCorpus | CorpusFolder,
     sequence_length: int,
     batch_size: int,
     *,
@@ -134,14 +34,18 @@ def pretraining_dataset(
     max_ngram: int = 3,
     data_noising: bool = False,
     static_masks: int | None = None,
+    left_to_right: bool = False,
+    workers: int = 1,
+    worker: int = 0,
 ) -> tf.data.Dataset:
     """Batches of masked rows with labels, as `Pretraining` reads them.
 
     Example e of epoch k is the same rows, labels and masks for the same seed, whatever the batch
     size and wherever the stream started. One epoch is every chunk of the corpus once
-    (`segments.chunk_documents`). The dataset contains all its epochs, each drawn anew. Gone
-    through again, as `fit` does for each of its own epochs, it draws anew once more, but for
-    `shuffle=False`, which always gives the same batches: evaluate with
+    (`segments.chunk_documents`). Of a `CorpusFolder` one part is read after another, in an order
+    that changes with the epoch, as does that of the chunks in each. The dataset contains all its
+    epochs, each drawn anew. Gone through again, as `fit` does for each of its own epochs, it draws
+    anew once more, but for `shuffle=False`, which always gives the same batches: evaluate with
     `epochs=1, shuffle=False`. Do not `cache()` it for training: that freezes the masks.
 
     Args:
@@ -163,6 +67,10 @@ def pretraining_dataset(
         data_noising: whether random replacements follow the corpus' token counts.
         static_masks: epochs after which pairs and masks come again, e.g. 10 for the static masking
             of the original, for comparison; None for ever new ones.
+        left_to_right: whether every token is to be predicted from those before it, by a causal
+            encoder (section 5.1 of the paper, "LTR"). None is masked then, and P is L - 1.
+        workers, worker: into how many parts each batch is cut, and which of them, from 0, is
+            given: that of a worker, which so makes no rows of others.
 
     Returns:
         A dataset of (inputs, targets), two dicts:
@@ -184,11 +92,10 @@ def pretraining_dataset(
             raise ValueError(f"{name} must be at least 1, received {value}.")
     if start_step < 0:
         raise ValueError(f"start_step must not be negative, received {start_step}.")
+    if not 0 <= worker < workers:
+        raise ValueError(f"worker must be from 0 to workers - 1, received {worker} of {workers}.")
     tokenizer = corpus.tokenizer
     sampler = SegmentSampler(
-        corpus.tokens,
-        corpus.sentence_splits,
-        corpus.document_splits,
         sequence_length,
         cls_id=tokenizer.cls_id,
         sep_id=tokenizer.sep_id,
@@ -209,7 +116,8 @@ def pretraining_dataset(
         unigram_counts=corpus.unigram_counts if data_noising else None,
         seed=seed,
     )
-    count = sampler.example_count
+    counts, load = corpus.cut(sampler.target, sampler.least, next_sentence)
+    parts, count = len(counts), sum(counts)
     # Without an end, one that no run reaches, and with which no sum overflows.
     total = 2**62 if epochs is None else count * epochs
     steps = total // batch_size if drop_remainder else -(-total // batch_size)
@@ -220,39 +128,76 @@ def pretraining_dataset(
             f"with drop_remainder={drop_remainder}."
         )
     is_full = epochs is None or drop_remainder or total % batch_size == 0
+    low = worker * batch_size // workers
+    own = (worker + 1) * batch_size // workers - low
+    if workers > 1 and (not is_full or batch_size < workers):
+        raise ValueError(
+            f"Each of {workers} workers needs a row of every batch: pass epochs=None or "
+            f"drop_remainder=True, and a batch of {workers} rows or more. Received: "
+            f"batch_size={batch_size}, epochs={epochs}."
+        )
+    start_row = start_step * batch_size
+    with tf.init_scope():
+        counts = tf.constant(counts, tf.int64)
 
-    @tf.autograph.experimental.do_not_convert  # No Python flow depends on tensors.
-    def make_batch(again, step):
-        start = step * batch_size
-        end = tf.minimum(start + batch_size, total)
-        place = tf.range(start, end, dtype=tf.int64)
-        if is_full:
-            place = tf.ensure_shape(place, [batch_size])
-        epoch, example = again + place // count, place % count
+    def choose_part(again, number):
+        """Which part of the corpus comes at a place, and where its rows lie in the stream."""
+        epoch, place = number // parts, number % parts
+        order = tf.range(parts, dtype=tf.int64)
         if shuffle:
-            example = keyed_permutation(seed, epoch, example, _ORDER_STREAM, count)
+            order = keyed_permutation(seed, again + epoch, order, _PART_STREAM, parts)
+        sizes = tf.gather(counts, order)
+        begin = epoch * count + tf.cumsum(sizes, exclusive=True)[place]
+        return again, epoch, order[place], begin, begin + sizes[place]
+
+    def read_part(again, epoch, part, begin, end):
+        return again, epoch, part, begin, end, load(part)
+
+    def own_before(place):
+        """How many of the rows before a place in the stream are ours."""
+        return place // batch_size * own + tf.clip_by_value(place % batch_size - low, 0, own)
+
+    def make_blocks(again, epoch, part, begin, end, tensors):
+        """Our rows of a part, as many at once as a batch has."""
+        start, stop = own_before(tf.maximum(begin, start_row)), own_before(end)
+
+        def make_block(number):
+            first = start + number * own
+            row = tf.range(first, tf.minimum(first + own, stop), dtype=tf.int64)
+            row = row // own * batch_size + low + row % own
+            return make_rows(tensors, again, epoch, part, row - begin, end - begin)
+
+        blocks = tf.data.Dataset.range((stop - start + own - 1) // own)
+        return blocks.map(make_block, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+
+    def make_rows(tensors, again, epoch, part, row, size):
+        # Of its own for each part, and the epoch's where there is one part.
+        key = (again + epoch) * parts + part
+        example = row
+        if shuffle:
+            example = keyed_permutation(seed, key, row, _ORDER_STREAM, size)
         if static_masks:
-            epoch = (place // count) % static_masks
-        rows = sampler(epoch, example)
-        masked = masker(rows["token_ids"], rows["padding_mask"], epoch, example)
-        inputs = {**rows, **masked}
-        targets = {
-            name: inputs.pop(name)
-            for name in (
-                "masked_ids", "masked_weights", "next_sentence", "next_sentence_weights"
-            )
-            if name in inputs
-        }  # fmt: skip
+            key = (epoch % static_masks) * parts + part
+        rows = sampler(tensors, key, example)
+        if left_to_right:
+            inputs = rows | next_tokens(rows["token_ids"], rows["padding_mask"])
+        else:
+            inputs = rows | masker(rows["token_ids"], rows["padding_mask"], key, example)
+        targets = {name: inputs.pop(name) for name in _TARGETS if name in inputs}
         return inputs, targets
 
-    passes = pass_key(seed) if shuffle else tf.data.Dataset.from_tensors(np.int64(0)).repeat()
-    dataset = tf.data.Dataset.zip(passes, tf.data.Dataset.range(start_step, steps))
-    dataset = dataset.map(make_batch, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
-    if epochs is None:
-        endless = tf.data.experimental.assert_cardinality(tf.data.INFINITE_CARDINALITY)
-        dataset = dataset.apply(endless)
+    do_not_convert = tf.autograph.experimental.do_not_convert  # No Python flow on tensors.
+    again = pass_key(seed) if shuffle else tf.data.Dataset.from_tensors(np.int64(0)).repeat()
+    first, last = start_row // count, total // count + 1 if epochs is None else epochs
+    numbers = tf.data.Dataset.range(first * parts, min(last * parts, 2**62))
+    dataset = tf.data.Dataset.zip(again, numbers).map(do_not_convert(choose_part))
+    # What is skipped is not read.
+    dataset = dataset.filter(lambda again, epoch, part, begin, end: end > start_row)
+    dataset = dataset.map(do_not_convert(read_part))
+    if parts > 1:
+        dataset = dataset.prefetch(1)
+    dataset = dataset.flat_map(do_not_convert(make_blocks))
+    dataset = dataset.rebatch(own, drop_remainder=is_full)
+    left = tf.data.INFINITE_CARDINALITY if epochs is None else steps - start_step
+    dataset = dataset.apply(tf.data.experimental.assert_cardinality(left))
     return steady(dataset.prefetch(tf.data.AUTOTUNE))
-
-
-def _splits(sizes: np.ndarray) -> np.ndarray:
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)

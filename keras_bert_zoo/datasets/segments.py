@@ -46,6 +46,71 @@ def chunk_documents(
     return first, last, owner
 
 
+def check_pairs(document_splits: np.ndarray, where: str = "The corpus") -> None:
+    """Makes sure that documents give pairs of segments, true ones and random ones.
+
+    Raises:
+        ValueError: if there is one document only, or none has two sentences.
+    """
+    sizes = np.diff(document_splits)
+    if len(sizes) < 2:
+        raise ValueError(
+            f"{where} is one document: there is no other to draw a random next sentence "
+            "from. Give more documents, or pass next_sentence=False."
+        )
+    if sizes.max() < 2:
+        raise ValueError(
+            f"None of the {len(sizes)} documents has two sentences, so none has a true next "
+            "sentence. Pass next_sentence=False."
+        )
+
+
+def corpus_tensors(tokens, sentence_splits, document_splits, chunks) -> dict[str, tf.Tensor]:
+    """What a `SegmentSampler` reads of a corpus, or of a part of one.
+
+    Args:
+        tokens: int32 (T,).
+        sentence_splits, document_splits: int64, as for `chunk_documents`.
+        chunks: int64 (3, N), what `chunk_documents` gives.
+
+    Returns:
+        int64 tensors by name, and the tokens, int32.
+    """
+    first, last, owner = tf.unstack(tf.convert_to_tensor(chunks, tf.int64))
+    document_splits = tf.convert_to_tensor(document_splits, tf.int64)
+    sizes = document_splits[1:] - document_splits[:-1]
+    is_pair = last - first > 1
+    # Examples that may give a random B, and where those of each document lie among them.
+    has_others = tf.math.count_nonzero(sizes > 1) >= 2
+    others = tf.where(is_pair | ~has_others)[:, 0]
+    return {
+        "tokens": tf.convert_to_tensor(tokens, tf.int32),
+        "sentence_splits": tf.convert_to_tensor(sentence_splits, tf.int64),
+        "first": first,
+        "last": last,
+        "owner": owner,
+        "pair_rank": tf.cumsum(tf.cast(is_pair, tf.int64)) - 1,
+        "others": others,
+        "other_splits": tf.searchsorted(
+            tf.gather(owner, others), tf.range(tf.size(document_splits, tf.int64)),
+            out_type=tf.int64,
+        ),
+    }  # fmt: skip
+
+
+def _begin(corpus, sentence):
+    """Where a sentence begins, in tokens, which is where the one before it ends."""
+    return tf.gather(corpus["sentence_splits"], sentence)
+
+
+def _find(corpus, token, side):
+    """The first sentence that begins at or after ("left"), or after ("right"), a token."""
+    found = tf.searchsorted(
+        corpus["sentence_splits"], tf.reshape(token, [-1]), side, out_type=tf.int64
+    )
+    return tf.reshape(found, tf.shape(token))
+
+
 def _split(first, last, draw):
     """A sentence after the first one at random; the first one if it is the only one."""
     return tf.minimum(first + 1 + draw % tf.maximum(last - first - 1, 1), last - 1)
@@ -66,24 +131,25 @@ class SegmentSampler:
     What exceeds the row is cut from the longer segment, from its front and its end in a random
     proportion.
 
+    The corpus comes with each call, as `corpus_tensors` makes it, so that one sampler serves all
+    parts of a corpus.
+
     Args:
-        tokens: int32 (T,).
-        sentence_splits, document_splits: as for `chunk_documents`.
         sequence_length: L.
         cls_id, sep_id, pad_id: ids of the special tokens.
         next_sentence: whether to make pairs; if not, all rows are single texts.
         short_sequence_rate: share of the rows that aim at a random smaller length.
         seed: any integer.
 
+    Attributes:
+        target, least: as `chunk_documents` takes them.
+
     Raises:
-        ValueError: if no pair can be made, or the sequence is too short for one.
+        ValueError: if the sequence is too short for a pair, or a rate is none.
     """
 
     def __init__(
         self,
-        tokens: np.ndarray,
-        sentence_splits: np.ndarray,
-        document_splits: np.ndarray,
         sequence_length: int,
         *,
         cls_id: int,
@@ -103,53 +169,21 @@ class SegmentSampler:
             raise ValueError(
                 f"short_sequence_rate must be in [0, 1], received {short_sequence_rate}."
             )
+        self.target = sequence_length - (3 if next_sentence else 2)
+        self.least = 2 if next_sentence else 1
         self._length = sequence_length
         self._ids = cls_id, sep_id, pad_id
         self._pairs = next_sentence
         self._short_rate = short_sequence_rate
         self._seed = seed
-        self._target = sequence_length - (3 if next_sentence else 2)
-        self._least = 2 if next_sentence else 1
-        first, last, owner = chunk_documents(
-            sentence_splits, document_splits, self._target, self._least
-        )
-        self.example_count = len(first)
-        with tf.init_scope():
-            self._tokens = tf.constant(tokens, tf.int32)
-            self._sentence_splits = tf.constant(sentence_splits, tf.int64)
-            self._first = tf.constant(first, tf.int64)
-            self._last = tf.constant(last, tf.int64)
-            if next_sentence:
-                self._prepare_pairs(document_splits, first, last, owner)
 
-    def _prepare_pairs(self, document_splits, first, last, owner):
-        sizes = np.diff(document_splits)
-        if len(sizes) < 2:
-            raise ValueError(
-                "The corpus is one document: there is no other to draw a random next sentence "
-                "from. Give more documents, or pass next_sentence=False."
-            )
-        if sizes.max() < 2:
-            raise ValueError(
-                f"None of the {len(sizes)} documents has two sentences, so none has a true next "
-                "sentence. Pass next_sentence=False."
-            )
-        is_pair = last - first > 1
-        self._pair_count = np.count_nonzero(is_pair)
-        self._pair_rank = tf.constant(np.cumsum(is_pair) - 1, tf.int64)
-        self._owner = tf.constant(owner, tf.int64)
-        # Examples that may give a random B, and where those of each document lie among them.
-        others = np.flatnonzero(is_pair | (np.count_nonzero(sizes > 1) < 2))
-        self._others = tf.constant(others, tf.int64)
-        splits = np.searchsorted(owner[others], np.arange(len(sizes) + 1))
-        self._other_splits = tf.constant(splits, tf.int64)
-
-    def __call__(self, epoch, example) -> dict[str, tf.Tensor]:
+    def __call__(self, corpus, epoch, example) -> dict[str, tf.Tensor]:
         """Makes a batch.
 
         Args:
+            corpus: as `corpus_tensors` gives it.
             epoch: int64 scalar or (B,); with the seed, it decides all that is random.
-            example: int64 (B,), each from 0 to example_count - 1.
+            example: int64 (B,), each from 0 to one less than there are chunks.
 
         Returns:
             token_ids, segment_ids, padding_mask: int32 (B, L).
@@ -159,23 +193,27 @@ class SegmentSampler:
         """
         draws = tf.unstack(keyed_integers(self._seed, epoch, example, _ROW_STREAM, 5), axis=1)
         target = self._draw_target(epoch, example, draws[0])
-        first, last = self._sentences(example, target, draws[1])
-        begin, end = self._begin(first), self._begin(last)
+        first, last = self._sentences(corpus, example, target, draws[1])
+        begin, end = _begin(corpus, first), _begin(corpus, last)
         if not self._pairs:
-            return self._pack(begin, end - begin, None, None, draws[3:])
+            return self._pack(corpus, begin, end - begin, None, None, draws[3:])
 
         is_pair = last - first > 1
-        split = self._begin(_split(first, last, draws[2]))
-        other, other_end = self._other_segment(epoch, example, target, split - begin, end - split)
+        split = _begin(corpus, _split(first, last, draws[2]))
+        other, other_end = self._other_segment(
+            corpus, epoch, example, target, split - begin, end - split
+        )
         # A single text has the rank of the pair before it, which may be -1: any will do.
-        rank = tf.maximum(tf.gather(self._pair_rank, example), 0)
-        place = keyed_permutation(self._seed, epoch, rank, _LABEL_STREAM, self._pair_count)
+        rank = tf.maximum(tf.gather(corpus["pair_rank"], example), 0)
+        count = corpus["pair_rank"][-1] + 1
+        place = keyed_permutation(self._seed, epoch, rank, _LABEL_STREAM, count)
         # Of an odd number of pairs the one that is over changes sides.
         odd = keyed_integers(self._seed, epoch, tf.zeros_like(example), _ODD_STREAM, 1)[:, 0]
         is_random = is_pair & ((place + odd % 2) % 2 == 1)
         second = tf.where(is_random, other, split)
         second_size = tf.where(is_random, other_end, end) - second
         rows = self._pack(
+            corpus,
             begin,
             tf.where(is_pair, split, end) - begin,
             second,
@@ -188,54 +226,43 @@ class SegmentSampler:
             "next_sentence_weights": tf.cast(is_pair, tf.float32),
         }
 
-    def _begin(self, sentence):
-        """Where a sentence begins, in tokens, which is where the one before it ends."""
-        return tf.gather(self._sentence_splits, sentence)
-
     def _draw_target(self, epoch, example, draw):
         """int64 (B,): the length to aim at in a short row, 0 in others."""
         is_short = keyed_uniform(self._seed, epoch, example, _SHORT_STREAM, 1)[:, 0]
-        target = self._least + draw % (self._target - self._least + 1)
+        target = self.least + draw % (self.target - self.least + 1)
         return tf.where(is_short < self._short_rate, target, 0)
 
-    def _sentences(self, example, target, draw):
+    def _sentences(self, corpus, example, target, draw):
         """First and end sentence: those of the chunk, or of a part of it for a short row."""
-        first, last = tf.gather(self._first, example), tf.gather(self._last, example)
-        begin, end = self._begin(first), self._begin(last)
+        first, last = tf.gather(corpus["first"], example), tf.gather(corpus["last"], example)
+        begin, end = _begin(corpus, first), _begin(corpus, last)
         begin += draw % tf.maximum(end - begin - target + 1, 1)
-        start = tf.minimum(self._find(begin, "right") - 1, last - self._least)
+        start = tf.minimum(_find(corpus, begin, "right") - 1, last - self.least)
         start = tf.maximum(start, first)
-        stop = self._find(self._begin(start) + target, "left")
-        stop = tf.minimum(tf.maximum(stop, start + self._least), last)
+        stop = _find(corpus, _begin(corpus, start) + target, "left")
+        stop = tf.minimum(tf.maximum(stop, start + self.least), last)
         return tf.where(target > 0, start, first), tf.where(target > 0, stop, last)
 
-    def _find(self, token, side):
-        """The first sentence that begins at or after ("left"), or after ("right"), a token."""
-        found = tf.searchsorted(
-            self._sentence_splits, tf.reshape(token, [-1]), side, out_type=tf.int64
-        )
-        return tf.reshape(found, tf.shape(token))
-
-    def _other_segment(self, epoch, example, target, first_size, size):
+    def _other_segment(self, corpus, epoch, example, target, first_size, size):
         """Begin and end, in tokens, of a segment of another document of about `size` tokens."""
-        owner = tf.gather(self._owner, example)[:, tf.newaxis]
-        low = tf.gather(self._other_splits, owner)
-        own = tf.gather(self._other_splits, owner + 1) - low
+        owner = tf.gather(corpus["owner"], example)[:, tf.newaxis]
+        low = tf.gather(corpus["other_splits"], owner)
+        own = tf.gather(corpus["other_splits"], owner + 1) - low
         draws = keyed_integers(self._seed, epoch, example, _OTHER_STREAM, 3 * _CANDIDATES)
         draws = tf.split(draws, 3, axis=1)
-        place = draws[0] % (tf.size(self._others, tf.int64) - own)
+        place = draws[0] % (tf.size(corpus["others"], tf.int64) - own)
         place += tf.where(place >= low, own, 0)
-        other = tf.gather(self._others, place)
-        first, last = self._sentences(other, target[:, tf.newaxis], draws[1])
-        begin, end = self._begin(_split(first, last, draws[2])), self._begin(last)
+        other = tf.gather(corpus["others"], place)
+        first, last = self._sentences(corpus, other, target[:, tf.newaxis], draws[1])
+        begin, end = _begin(corpus, _split(first, last, draws[2])), _begin(corpus, last)
         size, first_size = size[:, tf.newaxis], first_size[:, tf.newaxis]
         miss = tf.abs(end - begin - size)
         # A row that the true B fills must not be left with padding, nor the other way round.
-        fills, would_fill = (first_size + n >= self._target for n in (end - begin, size))
+        fills, would_fill = (first_size + n >= self.target for n in (end - begin, size))
         best = tf.argmin(tf.where(fills == would_fill, miss, miss + 2**40), axis=1)
         return tf.gather(begin, best, batch_dims=1), tf.gather(end, best, batch_dims=1)
 
-    def _pack(self, first, first_size, second, second_size, draws):
+    def _pack(self, corpus, first, first_size, second, second_size, draws):
         """Cuts the segments to fit, and sets them between the special tokens."""
         cls_id, sep_id, pad_id = self._ids
         if second is None:
@@ -257,8 +284,8 @@ class SegmentSampler:
             first[:, tf.newaxis] + place - 1,
             second[:, tf.newaxis] + place - first_end - 1,
         )
-        source = tf.clip_by_value(source, 0, tf.size(self._tokens, tf.int64) - 1)
-        ids = tf.gather(self._tokens, source)
+        source = tf.clip_by_value(source, 0, tf.size(corpus["tokens"], tf.int64) - 1)
+        ids = tf.gather(corpus["tokens"], source)
         ids = tf.where((place == first_end) | (is_second & (place == second_end)), sep_id, ids)
         ids = tf.where(place == 0, cls_id, ids)
         is_real = (place <= first_end) | is_second

@@ -53,7 +53,7 @@ def keyed_permutation(seed: int, epoch, index, stream: int, size: int) -> tf.Ten
     epoch = tf.broadcast_to(tf.cast(epoch, tf.int64), tf.shape(index))
     key = keyed_integers(seed, epoch, tf.zeros_like(index), stream, 3)
     return tf.raw_ops.RandomIndexShuffle(
-        index=index, seed=key, max_index=tf.constant(size - 1, tf.int64), rounds=_ROUNDS
+        index=index, seed=key, max_index=tf.cast(size, tf.int64) - 1, rounds=_ROUNDS
     )
 
 

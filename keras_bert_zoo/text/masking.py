@@ -298,3 +298,23 @@ def _check_length(name, values, vocabulary_size):
             f"{name} must have one entry for each of the {vocabulary_size} tokens, "
             f"received shape {np.shape(values)}."
         )
+
+
+def next_tokens(token_ids, padding_mask) -> dict[str, tf.Tensor]:
+    """What a left-to-right language model predicts: after each real token the next one.
+
+    Args:
+        token_ids: int32 (B, L).
+        padding_mask: int32 (B, L), 1 for real tokens, which come first.
+
+    Returns:
+        As `DynamicMasker` gives it, with P = L - 1 and no `token_ids`: masked_positions and
+        masked_ids, int32 (B, P), and masked_weights, float32 (B, P), 0 where no real token follows.
+    """
+    following = token_ids[:, 1:]
+    positions = tf.range(tf.shape(following)[1])[tf.newaxis]
+    return {
+        "masked_positions": tf.broadcast_to(positions, tf.shape(following)),
+        "masked_ids": following,
+        "masked_weights": tf.cast(padding_mask[:, 1:], tf.float32),
+    }

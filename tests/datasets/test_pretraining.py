@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_zoo.datasets.pretraining import PretrainingCorpus, pretraining_dataset
+from keras_bert_zoo.datasets.corpus import PretrainingCorpus
+from keras_bert_zoo.datasets.pretraining import pretraining_dataset
 from keras_bert_zoo.text.wordpiece import WordPieceTokenizer
 
 PAD, UNK, CLS, SEP, MASK = range(5)

@@ -7,7 +7,8 @@ import tensorflow as tf
 from tiny import VOCABULARY, tiny_encoder, tiny_preprocessor
 
 import keras_bert_zoo as kbz
-from keras_bert_zoo.datasets.pretraining import PretrainingCorpus, pretraining_dataset
+from keras_bert_zoo.datasets.corpus import PretrainingCorpus
+from keras_bert_zoo.datasets.pretraining import pretraining_dataset
 
 FACTS = ["paris is the capital of france .", "london is the capital of england ."] * 8
 DOCUMENTS = [
