@@ -15,7 +15,6 @@ _LARGEST = 10**18  # Beyond any size, and within what every type of number holds
 # that mean the plain post-norm encoder. A file that asks for more is refused, not half obeyed.
 _PLAIN = {
     "add_cross_attention": (False, None),
-    "is_decoder": (False, None),
     "is_encoder_decoder": (False, None),
     "position_embedding_type": ("absolute", None),
     "pruned_heads": ({}, None),
@@ -47,6 +46,9 @@ class EncoderConfig:
         embedding_size: width E of the three tables, when it differs from `hidden_size` (ALBERT);
             `None` means `hidden_size`.
         pad_token_id: id of `[PAD]`.
+        is_decoder: whether a token sees only itself and those before it, as in the left-to-right
+            model of section 5.1. Hugging Face calls it so, though nothing is decoded from an
+            encoder.
 
     Raises:
         ValueError: if a field is of the wrong type or out of range, or if `hidden_size` is not a
@@ -67,13 +69,17 @@ class EncoderConfig:
     layer_norm_eps: float = 1e-12
     embedding_size: int | None = None
     pad_token_id: int = 0
+    is_decoder: bool = False
 
     def __post_init__(self):
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if value is None and field.default is None:
                 continue
-            if field.type is not str:
+            if field.type is bool:
+                if not isinstance(value, bool):
+                    raise ValueError(f"`{field.name}` must be true or false. Received: {value!r}")
+            elif field.type is not str:
                 value = _number(field.name, value, whole=field.type is not float)
                 object.__setattr__(self, field.name, value)
         for name in ("hidden_dropout_prob", "attention_probs_dropout_prob"):

@@ -70,6 +70,13 @@ def test_refuses_heads_that_do_not_divide():
         config(num_attention_heads=5)
 
 
+@pytest.mark.parametrize("value", [1, 0, "yes", None, [True]])
+def test_refuses_what_is_neither_true_nor_false(value):
+    with pytest.raises(ValueError, match="`is_decoder` must be true or false") as caught:
+        config(is_decoder=value)
+    assert repr(value) in str(caught.value)
+
+
 def test_refuses_padding_outside_the_vocabulary():
     with pytest.raises(ValueError, match=r"pad_token_id=40, vocab_size=40"):
         config(pad_token_id=40)
@@ -78,7 +85,6 @@ def test_refuses_padding_outside_the_vocabulary():
 @pytest.mark.parametrize(
     "change",
     [
-        {"is_decoder": True},
         {"add_cross_attention": True},
         {"is_encoder_decoder": True},
         {"position_embedding_type": "relative_key"},

@@ -93,6 +93,7 @@ def main():
     strategy = make_strategy(options)
 
     from keras_bert_zoo.datasets.pretraining import pretraining_dataset
+    from keras_bert_zoo.training.strategies import worker_count_and_index
 
     trainer, texts = make_trainer(options, strategy), corpus()
     told = pathlib.Path(options.folder) / "progress.txt"
@@ -104,11 +105,15 @@ def main():
                     print(len(trainer.step_losses), file=file)
             time.sleep(options.pause)
 
+    workers, worker = worker_count_and_index(strategy)
     trainer.fit(
-        lambda step: pretraining_dataset(texts, 24, options.batch_size, start_step=step),
+        lambda step: pretraining_dataset(
+            texts, 24, options.batch_size, start_step=step, workers=workers, worker=worker
+        ),
         options.steps,
         callbacks=[Tell()],
         verbose=0,
+        of_worker=True,
     )
     if trainer.is_chief:
         weights = {

@@ -23,6 +23,9 @@ class TransformerEncoder(keras.Model):
     where `output_hidden_states`; `attentions`, a list of each block's probabilities (B, A, L, L),
     where `output_attentions`.
 
+    Where `config.is_decoder`, a token sees only itself and those before it, and the pooled output
+    is made of the last real token, which has seen all, and not of the first.
+
     Args:
         config: an `EncoderConfig`.
         sequence_length: a fixed length L, as XLA and TPUs need it; `None` for any length.
@@ -103,11 +106,15 @@ class TransformerEncoder(keras.Model):
         hidden_states, attentions = [x], []
         for block in blocks:
             x, probabilities = block(
-                x, padding_mask=inputs["padding_mask"], return_probabilities=True
+                x,
+                padding_mask=inputs["padding_mask"],
+                causal=config.is_decoder,
+                return_probabilities=True,
             )
             hidden_states.append(x)
             attentions.append(probabilities)
-        outputs = {"sequence_output": x, "pooled_output": pooler(x)}
+        seen_by = {"padding_mask": inputs["padding_mask"]} if config.is_decoder else {}
+        outputs = {"sequence_output": x, "pooled_output": pooler(x, **seen_by)}
         if output_hidden_states:
             outputs["hidden_states"] = hidden_states
         if output_attentions:

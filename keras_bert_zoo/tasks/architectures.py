@@ -25,6 +25,7 @@ ARCHITECTURES = {
     "BertForQuestionAnswering": QuestionAnswering,
     "BertForSequenceClassification": TextClassifier,
     "BertForTokenClassification": TokenClassifier,
+    "BertLMHeadModel": MaskedLM,
 }
 # By the parts that weights have, the most telling ones first.
 _PARTS = (

@@ -31,6 +31,10 @@ class MaskedLM(Task):
     An exported model fills in: it returns `tokens`, strings (B, P, 5), and `probabilities`, float32
     (B, P, 5), of the best candidates for each `[MASK]`; "" and 0 past a row's last one.
 
+    Over an encoder whose config says `is_decoder` this is a left-to-right language model, if it is
+    trained on rows as `pretraining_dataset(..., left_to_right=True)` makes them. It does not fill
+    in.
+
     Args:
         encoder: the encoder.
         preprocessor: a `TextPreprocessor`; `None` if ids will be fed.
@@ -44,7 +48,6 @@ class MaskedLM(Task):
     ```
     """
 
-    architecture = "BertForMaskedLM"
     reads_pooler = False
 
     def __init__(
@@ -65,6 +68,10 @@ class MaskedLM(Task):
             **({"pair": False} | kwargs),
         )
         self.seed = seed
+
+    @property
+    def architecture(self):
+        return "BertLMHeadModel" if self.encoder.config.is_decoder else "BertForMaskedLM"
 
     def loss_terms(self, x, y, outputs, sample_weight):
         if sample_weight is not None:
@@ -132,6 +139,7 @@ class MaskedLM(Task):
         """
         if self.preprocessor is None:
             raise ValueError(f"{self.name} has no preprocessor, so it cannot read texts.")
+        self._check_sees_both_sides()
         if not isinstance(top_k, int) or top_k < 1:
             raise ValueError(f"`top_k` must be a whole number from 1. Received: {top_k!r}")
         columns = text_columns(texts)
@@ -186,6 +194,7 @@ class MaskedLM(Task):
             raise ValueError(
                 f"{self.name} has no preprocessor, so it knows no [MASK] and no words."
             )
+        self._check_sees_both_sides()
         positions, counts = self._gaps(ids["token_ids"])
         logits = self(ids | {"masked_positions": positions}, training=False)["masked_lm_logits"]
         best = self._best(logits, EXPORTED_CANDIDATES)
@@ -195,6 +204,13 @@ class MaskedLM(Task):
             "tokens": tf.where(is_gap, tf.gather(vocabulary, best.indices), ""),
             "probabilities": tf.where(is_gap, best.values, 0.0),
         }
+
+    def _check_sees_both_sides(self):
+        if self.encoder.config.is_decoder:
+            raise ValueError(
+                f"{self.name} sees only what stands before a token (`is_decoder`), so it cannot "
+                "fill in a [MASK]: its encoder serves to fine-tune other tasks."
+            )
 
     def _best(self, logits, count):
         """The most probable tokens; a table may have more rows than the vocabulary has tokens."""

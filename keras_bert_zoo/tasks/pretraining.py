@@ -60,7 +60,7 @@ class Pretraining(MaskedLM):
 
     @property
     def architecture(self):
-        return "BertForPreTraining" if self.next_sentence else "BertForMaskedLM"
+        return "BertForPreTraining" if self.next_sentence else super().architecture
 
     @property
     def reads_pooler(self):

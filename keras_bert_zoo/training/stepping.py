@@ -49,20 +49,21 @@ class Stepper:
         self.names = (*task.loss_names, *task.score_names)
         self._run = tf.function(self._steps, autograph=False)
 
-    def distribute(self, dataset: tf.data.Dataset):
+    def distribute(self, dataset: tf.data.Dataset, of_worker: bool = False):
         """An iterator of the parts of a dataset's batches, each row on one replica.
 
         Args:
             dataset: batches of the global batch's rows, the same on all workers.
+            of_worker: whether they are only this worker's rows of it instead.
         """
         dataset = steady(dataset)
         if self.strategy.num_replicas_in_sync == 1:
             return iter(dataset)
 
-        def of_worker(context):
+        def of_pipeline(context):
             local = context.num_replicas_in_sync // context.num_input_pipelines
-            first = context.input_pipeline_id * local
-            total = context.num_replicas_in_sync
+            first = 0 if of_worker else context.input_pipeline_id * local
+            total = local if of_worker else context.num_replicas_in_sync
 
             def parts(*batch):
                 def cut(tensor, replica):
@@ -82,7 +83,7 @@ class Stepper:
 
             return dataset.flat_map(parts).prefetch(local)
 
-        return iter(self.strategy.distribute_datasets_from_function(of_worker))
+        return iter(self.strategy.distribute_datasets_from_function(of_pipeline))
 
     def run(self, iterator, allowed) -> dict:
         """Runs as many steps as `allowed` has entries.

@@ -77,6 +77,22 @@ def worker_count_and_index(strategy: tf.distribute.Strategy) -> tuple[int, int]:
     return max(_worker_count(workers), 1), index
 
 
+def best_precision() -> str:
+    """The dtype policy that fits this machine's accelerators: mixed_bfloat16 where all have it.
+
+    These are TPUs, and GPUs of compute capability 8.0 on. CPUs get float32: some compute bfloat16
+    faster too, but results should not depend on which CPU it is.
+    """
+    if tf.config.list_logical_devices("TPU"):
+        return "mixed_bfloat16"
+    gpus = tf.config.list_physical_devices("GPU")
+    found = [
+        tf.config.experimental.get_device_details(gpu).get("compute_capability", (0, 0))
+        for gpu in gpus
+    ]
+    return "mixed_bfloat16" if gpus and min(found) >= (8, 0) else "float32"
+
+
 class _Workers(tf.distribute.cluster_resolver.SimpleClusterResolver):
     """Workers that count their GPUs when TensorFlow has found them, as those of TF_CONFIG do.
 

@@ -177,6 +177,7 @@ class Trainer:
         validation: tf.data.Dataset | Callable[[], Mapping[str, float]] | None = None,
         callbacks: Sequence[keras.callbacks.Callback] = (),
         verbose="auto",
+        of_worker: bool = False,
     ) -> keras.callbacks.History:
         """Trains until so many steps are done, those before a restart included.
 
@@ -190,6 +191,8 @@ class Trainer:
                 scores; they stand as `val_...` in the history.
             callbacks: Keras callbacks. Those that write files run on the chief alone.
             verbose: 0 for silence; by default a progress bar on the chief.
+            of_worker: whether `dataset_fn` gives only this worker's rows of each batch, so that no
+                worker makes those of others; they are split evenly among its replicas.
 
         Returns:
             The `History`, of this process's epochs. Each has the means of loss and scores over its
@@ -221,7 +224,11 @@ class Trainer:
             unit_name="step",
             stateful_metrics=("loss", "rate", "tokens/s"),
         )
-        iterator = self.stepper.distribute(dataset_fn(step)) if step < total_steps else None
+
+        def batches_from(step):
+            return self.stepper.distribute(dataset_fn(step), of_worker)
+
+        iterator = batches_from(step) if step < total_steps else None
         saved_at, in_a_row = time.monotonic(), 0
         epoch_begun = None
         calls.on_train_begin()
@@ -249,7 +256,7 @@ class Trainer:
                     left_out = self._left_out | set(bad)
                     step = self._restore(progress)
                     self._left_out = left_out
-                    iterator = self.stepper.distribute(dataset_fn(step))
+                    iterator = batches_from(step)
                     continue
                 step += count
                 self._losses += told["loss"].tolist()

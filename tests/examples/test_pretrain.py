@@ -79,6 +79,7 @@ def test_two_phases_and_a_restart(tmp_path, flags):
     [
         ("--nonext_sentence", "--masking_unit=whole_word", "--optimizer=lamb"),
         ("--static_masks=10", "--mask_share=1", "--random_share=0", "--accumulation_steps=2"),
+        ("--left_to_right", "--average_decay=0.9", "--precision=mixed_float16"),
     ],
 )
 def test_ablations(tmp_path, flags, ablation):
@@ -88,7 +89,27 @@ def test_ablations(tmp_path, flags, ablation):
     told = run("pretrain.py", *flags, f"--output_dir={tmp_path}/out", "--num_train_steps=20",
                *ablation)  # fmt: skip
     assert np.isfinite(told["held_out"]["loss"])
-    assert ("next_sentence_accuracy" in told["held_out"]) == ("--nonext_sentence" not in ablation)
+    without = {"--nonext_sentence", "--left_to_right"} & {*ablation}
+    assert ("next_sentence_accuracy" in told["held_out"]) == (not without)
+    assert (tmp_path / "out" / "saved_model").exists() == ("--left_to_right" not in ablation)
+    classifier = kbz.TextClassifier.from_preset(tmp_path / "out" / "preset", labels=["a", "b"])
+    assert classifier.encoder.config.is_decoder == ("--left_to_right" in ablation)
+
+
+def test_tokens_are_made_once(tmp_path, flags):
+    flags += [f"--output_dir={tmp_path}/out", f"--cache_dir={tmp_path}/tokens"]
+    told = run("pretrain.py", *flags, "--tokenize_only")
+    assert told["documents"] == 54 and not (tmp_path / "out" / "pretraining.keras").exists()
+    made = {path: path.stat().st_mtime_ns for path in (tmp_path / "tokens").rglob("*.tokens")}
+    assert run("pretrain.py", *flags, "--num_train_steps=2")["tokens"] == told["tokens"]
+    assert made == {path: path.stat().st_mtime_ns for path in made}
+    # Other text is not gone on with.
+    with open(tmp_path / "0.txt", "a", encoding="utf-8") as file:
+        file.write("\na film\n")
+    told = run("pretrain.py", *flags, "--num_train_steps=3", check=False)
+    assert "corpus was" in told
+    few = run("pretrain.py", *flags, "--tokenize_only", "--held_out_every=1000", check=False)
+    assert "--held_out_every=1000" in few
 
 
 def test_wrong_phases_are_told(tmp_path, flags):

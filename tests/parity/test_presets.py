@@ -38,6 +38,12 @@ HEADS = {
         },
     ),
     "masked_lm": ("BertForMaskedLM", kbz.MaskedLM, {}, {"logits": "masked_lm_logits"}),
+    "left_to_right": (
+        "BertLMHeadModel",
+        kbz.MaskedLM,
+        {"is_decoder": True},
+        {"logits": "masked_lm_logits"},
+    ),
     "classifier": (
         "BertForSequenceClassification",
         kbz.TextClassifier,

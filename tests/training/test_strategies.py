@@ -11,6 +11,7 @@ import tensorflow as tf
 from conftest import ROOT
 
 from keras_bert_zoo.training.strategies import (
+    best_precision,
     cluster,
     expand_nodes,
     is_chief,
@@ -47,6 +48,24 @@ def test_the_variables_of_another_environment():
     workers = cluster({"TF_CONFIG": config(index=1)})
     assert workers.cluster_spec().as_dict() == {"worker": ["a:1", "b:1"]}
     assert (workers.task_type, workers.task_id) == ("worker", 1)
+
+
+@pytest.mark.parametrize(
+    ("tpus", "gpus", "precision"),
+    [
+        ([], [], "float32"),
+        (["TPU:0"], [], "mixed_bfloat16"),
+        ([], [(9, 0), (8, 0)], "mixed_bfloat16"),
+        ([], [(8, 6), (7, 5)], "float32"),
+        ([], [None], "float32"),
+    ],
+)
+def test_the_precision_that_all_accelerators_have(monkeypatch, tpus, gpus, precision):
+    monkeypatch.setattr(tf.config, "list_logical_devices", lambda kind: tpus)
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: gpus)
+    details = lambda gpu: {"compute_capability": gpu} if gpu else {}  # noqa: E731
+    monkeypatch.setattr(tf.config.experimental, "get_device_details", details)
+    assert best_precision() == precision
 
 
 def test_what_is_not_there_is_told(monkeypatch):
