@@ -47,11 +47,12 @@ class SteppedModel(keras.Model):
         """Gives the scores on one replica's part of a batch, in the form of `loss_terms`."""
         return {}
 
-    def compute_gradients(self, x, y, sample_weight=None):
+    def compute_gradients(self, x, y, sample_weight=None, jit_compile: bool = False):
         """Computes the loss of the global batch and its gradients; within a replica, if any.
 
         Args:
             x, y, sample_weight: this replica's part of a batch, as `loss_terms` takes it.
+            jit_compile: whether XLA compiles the passes through the model, forward and backward.
 
         Returns:
             `(loss, gradients, terms, outputs)`. The loss is the global batch's. The gradients, in
@@ -59,11 +60,19 @@ class SteppedModel(keras.Model):
             the optimizer scales the loss; `None` where a weight had no part. Terms and outputs
             are this replica's.
         """
-        loss, gradients, terms, outputs = self._local_gradients(x, y, sample_weight)
+        totals = None
+        if jit_compile:
+            # Before the compiled part, since XLA cannot add over the replicas.
+            totals = _all_reduce(
+                tf.distribute.get_replica_context(), self._weights(x, y, sample_weight)
+            )
+        loss, gradients, terms, outputs = self._local_gradients(
+            x, y, sample_weight, totals, jit_compile=jit_compile
+        )
         loss, gradients = self._all_reduced(loss, gradients)
         return loss, gradients, terms, outputs
 
-    def accumulate_gradients(self, batch: tuple, parts: int):
+    def accumulate_gradients(self, batch: tuple, parts: int, jit_compile: bool = False):
         """Does as `compute_gradients` for a batch whose rows pass through the model in parts.
 
         The means are over the rows of all parts, however unequal they are, so the result is that of
@@ -72,6 +81,7 @@ class SteppedModel(keras.Model):
         Args:
             batch: this replica's part of a batch: x, or x and y, or x, y and `sample_weight`.
             parts: how many parts there are, fewer if there are fewer rows.
+            jit_compile: as `compute_gradients` takes it.
 
         Returns:
             `(loss, gradients, sums)`: the first two as `compute_gradients` gives them; of each
@@ -85,11 +95,8 @@ class SteppedModel(keras.Model):
             return keras.utils.unpack_x_y_sample_weight(cut)
 
         def add_weights(number, weights):
-            x, y, sample_weight = part(number)
-            # Nothing of the outputs is in the weights, so the graph is pruned of the model.
-            terms = self.loss_terms(x, y, self(x, training=False), sample_weight)
-            added = [w + weight for w, (_, weight) in zip(weights, terms.values(), strict=True)]
-            return number + 1, added
+            more = self._weights(*part(number))
+            return number + 1, [w + weight for w, weight in zip(weights, more, strict=True)]
 
         count = tf.maximum(-(-rows // size), 1)
         zeros = [tf.zeros([], tf.float32) for _ in self.loss_names]
@@ -99,7 +106,9 @@ class SteppedModel(keras.Model):
 
         def add(number, loss, gradients, sums):
             x, y, sample_weight = part(number)
-            more, found, terms, outputs = self._local_gradients(x, y, sample_weight, totals, count)
+            more, found, terms, outputs = self._local_gradients(
+                x, y, sample_weight, totals, count, jit_compile
+            )
             terms = {**terms, **self.score_terms(x, y, outputs, sample_weight)}
             found = [None if g is None else tf.convert_to_tensor(g) for g in found]
             takes_part[:] = [g is not None for g in found]
@@ -125,8 +134,18 @@ class SteppedModel(keras.Model):
         gradients = [g if there else None for g, there in zip(gradients, takes_part, strict=True)]
         return *self._all_reduced(loss, gradients), sums
 
-    def _local_gradients(self, x, y, sample_weight, totals=None, parts=1):
+    def _weights(self, x, y, sample_weight):
+        """The weights of the loss's terms on this replica."""
+        # Nothing of the outputs is in the weights, so the graph is pruned of the model.
+        terms = self.loss_terms(x, y, self(x, training=False), sample_weight)
+        return [weight for _, weight in terms.values()]
+
+    def _local_gradients(self, x, y, sample_weight, totals=None, parts=1, jit_compile=False):
         """This replica's part of the loss and of the gradients; `totals` are the global weights."""
+        if jit_compile:
+            # A function for this replica alone: it holds the replica's own variables.
+            run = tf.function(self._local_gradients, autograph=False, jit_compile=True)
+            return run(x, y, sample_weight, totals, parts)
         context = tf.distribute.get_replica_context()
         with tf.GradientTape() as tape:
             outputs = self(x, training=True)

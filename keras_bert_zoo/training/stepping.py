@@ -19,6 +19,8 @@ class Stepper:
         accumulation_steps: parts that each replica's rows pass through the model in.
         average_decay: how much of the running average of the weights stays in a step; `None` for
             no average.
+        jit_compile: whether XLA compiles each replica's forward and backward pass. What the
+            replicas do together stays outside, as XLA cannot hold another device's variables.
 
     Attributes:
         averages: the averages of the trainable weights, in their order; [] without.
@@ -30,11 +32,13 @@ class Stepper:
         strategy: tf.distribute.Strategy,
         accumulation_steps: int = 1,
         average_decay: float | None = None,
+        jit_compile: bool = False,
     ):
         self.task = task
         self.strategy = strategy
         self.accumulation_steps = accumulation_steps
         self.average_decay = average_decay
+        self.jit_compile = jit_compile
         self.averages = []
         if average_decay is not None:
             with strategy.scope():
@@ -130,9 +134,13 @@ class Stepper:
     def _gradients_in_replica(self, batch):
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(batch)
         if self.accumulation_steps > 1:
-            loss, gradients, sums = self.task.accumulate_gradients(batch, self.accumulation_steps)
+            loss, gradients, sums = self.task.accumulate_gradients(
+                batch, self.accumulation_steps, self.jit_compile
+            )
         else:
-            loss, gradients, terms, outputs = self.task.compute_gradients(x, y, sample_weight)
+            loss, gradients, terms, outputs = self.task.compute_gradients(
+                x, y, sample_weight, self.jit_compile
+            )
             sums = {**terms, **self.task.score_terms(x, y, outputs, sample_weight)}
         self._takes_part = [gradient is not None for gradient in gradients]
         gradients = [gradient for gradient in gradients if gradient is not None]

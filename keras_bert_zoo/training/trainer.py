@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_bert_zoo.encoders.transformer import check_jit
 from keras_bert_zoo.tasks.step import SteppedModel
 from keras_bert_zoo.training.epoch_means import EpochMeans
 from keras_bert_zoo.training.fingerprint import differences, fingerprint
@@ -54,12 +55,14 @@ class Trainer:
         max_nonfinite: such steps in a row after which training stops with an error.
         average_decay: the decay of a running average of the weights, such as 0.999, which
             validation then measures and `averaged()` gives; `None` for none.
+        jit_compile: whether XLA compiles each replica's forward and backward pass, which needs an
+            encoder of fixed length. It is slower on CPUs.
         settings: what else must be the same when training continues, such as the settings of the
             data, as JSON holds it.
 
     Raises:
-        ValueError: if an argument is out of range, the task was made outside of the scope, or
-            mixed_float16 is to run on several replicas.
+        ValueError: if an argument is out of range, the task was made outside of the scope,
+            mixed_float16 is to run on several replicas, or XLA with an encoder of dynamic length.
 
     Example:
 
@@ -89,6 +92,7 @@ class Trainer:
         nonfinite: str = "skip",
         max_nonfinite: int = 10,
         average_decay: float | None = None,
+        jit_compile: bool = False,
         settings: Mapping | None = None,
     ):
         counts = {
@@ -107,6 +111,7 @@ class Trainer:
         if average_decay is not None and not 0 <= average_decay < 1:
             raise ValueError(f"`average_decay` must be in [0, 1). Received: {average_decay}")
         self.strategy = strategy or tf.distribute.get_strategy()
+        check_jit(jit_compile, task.input["token_ids"].shape[-1])
         _check_scope(task, self.strategy)
         self.task = task
         optimizer = keras.optimizers.get(optimizer)
@@ -133,7 +138,7 @@ class Trainer:
         self.save_steps, self.save_minutes = save_steps, save_minutes
         self.monitor = monitor
         self.nonfinite, self.max_nonfinite = nonfinite, max_nonfinite
-        self.stepper = Stepper(task, self.strategy, accumulation_steps, average_decay)
+        self.stepper = Stepper(task, self.strategy, accumulation_steps, average_decay, jit_compile)
         told = {"clip_norm": clip_norm, "average_decay": average_decay, "settings": settings or {}}
         self.fingerprint = fingerprint(task, told)
         self._losses = []
