@@ -20,8 +20,8 @@ def tiny_config(**changes) -> kbz.EncoderConfig:
     return kbz.EncoderConfig(**(values | changes))
 
 
-def tiny_encoder(sequence_length=None, **changes) -> kbz.BertEncoder:
-    return kbz.BertEncoder(tiny_config(**changes), sequence_length=sequence_length)
+def tiny_encoder(sequence_length=None, dtype=None, **changes) -> kbz.BertEncoder:
+    return kbz.BertEncoder(tiny_config(**changes), sequence_length=sequence_length, dtype=dtype)
 
 
 def tiny_preprocessor(sequence_length=12, **settings) -> kbz.TextPreprocessor:

@@ -1,4 +1,4 @@
-"""A small pretraining with dropout, run as a process that may be killed at any moment.
+"""A small training with dropout, run as a process that may be killed at any moment.
 
 python trained.py FOLDER [--replicas=2] [--strategy=multi_worker] [--steps=N] [--accumulate=A] ...
 
@@ -16,10 +16,13 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+PAIR_LENGTH = 24
+
 
 def parse(arguments=None):
     parser = argparse.ArgumentParser()
     parser.add_argument("folder")
+    parser.add_argument("--task", default="pretraining", choices=("pretraining", "classifier"))
     parser.add_argument("--replicas", type=int, default=1)
     parser.add_argument("--strategy", default="one")
     parser.add_argument("--steps", type=int, default=40)
@@ -31,21 +34,45 @@ def parse(arguments=None):
     parser.add_argument("--rate", type=float, default=1e-2)
     parser.add_argument("--batch_size", type=int, default=8)
     parser.add_argument("--pause", type=float, default=0.0)
+    parser.add_argument("--jit_compile", action="store_true")
+    parser.add_argument("--dtype")
     return parser.parse_args(arguments)
 
 
-def corpus():
+def batches(options, strategy):
+    """What `Trainer.fit` takes its batches from: of pairs a worker's own, else the global ones."""
+    if options.task == "classifier":
+        return classified(options.batch_size)
+    return paired(options.batch_size, strategy)
+
+
+def classified(size):
+    """Epochs of 58 rows and of 33 in turn, whose last batches of 32 have 26 and 1."""
+    from trainings import classified_rows
+
+    rows = tf.data.Dataset.from_tensor_slices(classified_rows(91))
+    dataset = rows.take(58).batch(size).concatenate(rows.skip(58).batch(size)).repeat()
+    return lambda step: dataset.skip(step)
+
+
+def paired(size, strategy):
     from tiny import VOCABULARY
 
     import keras_bert_zoo as kbz
     from keras_bert_zoo.datasets.corpus import PretrainingCorpus
+    from keras_bert_zoo.datasets.pretraining import pretraining_dataset
+    from keras_bert_zoo.training.strategies import worker_count_and_index
 
     rng = np.random.default_rng(0)
     documents = [
         [rng.integers(5, len(VOCABULARY), rng.integers(2, 9)).tolist() for _ in range(6)]
         for _ in range(40)
     ]
-    return PretrainingCorpus(documents, kbz.WordPieceTokenizer(VOCABULARY))
+    texts = PretrainingCorpus(documents, kbz.WordPieceTokenizer(VOCABULARY))
+    workers, worker = worker_count_and_index(strategy)
+    return lambda step: pretraining_dataset(
+        texts, PAIR_LENGTH, size, start_step=step, workers=workers, worker=worker
+    )
 
 
 def make_strategy(options):
@@ -57,15 +84,19 @@ def make_strategy(options):
 
 
 def make_trainer(options, strategy):
-    from tiny import tiny_encoder
+    import trainings
 
     import keras_bert_zoo as kbz
     from keras_bert_zoo.training.trainer import Trainer
 
-    keras.utils.set_random_seed(1)
     rates = dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob"), options.dropout)
+    of_pairs = options.task == "pretraining"
+    length = PAIR_LENGTH if of_pairs else trainings.LENGTH
+    make = trainings.pretraining if of_pairs else trainings.classifier
     with strategy.scope():
-        task = kbz.Pretraining(tiny_encoder(**rates))
+        task = make(
+            sequence_length=length if options.jit_compile else None, dtype=options.dtype, **rates
+        )
     # Outside of the scope, as users may have it.
     if options.optimizer == "sgd":
         optimizer = keras.optimizers.SGD(options.rate)
@@ -79,6 +110,7 @@ def make_trainer(options, strategy):
         accumulation_steps=options.accumulate,
         steps_per_call=options.per_call,
         average_decay=0.9,
+        jit_compile=options.jit_compile,
         checkpoint_dir=pathlib.Path(options.folder) / "snapshots",
         save_steps=options.save_steps,
     )
@@ -90,12 +122,12 @@ def main():
         cpu = tf.config.list_physical_devices("CPU")[0]
         devices = [tf.config.LogicalDeviceConfiguration()] * options.replicas
         tf.config.set_logical_device_configuration(cpu, devices)
-    strategy = make_strategy(options)
+    run(options)
 
-    from keras_bert_zoo.datasets.pretraining import pretraining_dataset
-    from keras_bert_zoo.training.strategies import worker_count_and_index
 
-    trainer, texts = make_trainer(options, strategy), corpus()
+def run(options):
+    """Trains in this process, and writes the files; returns the Trainer."""
+    trainer = make_trainer(options, make_strategy(options))
     told = pathlib.Path(options.folder) / "progress.txt"
 
     class Tell(keras.callbacks.Callback):
@@ -105,15 +137,13 @@ def main():
                     print(len(trainer.step_losses), file=file)
             time.sleep(options.pause)
 
-    workers, worker = worker_count_and_index(strategy)
+    of_pairs = options.task == "pretraining"
     trainer.fit(
-        lambda step: pretraining_dataset(
-            texts, 24, options.batch_size, start_step=step, workers=workers, worker=worker
-        ),
+        batches(options, trainer.strategy),
         options.steps,
         callbacks=[Tell()],
         verbose=0,
-        of_worker=True,
+        of_worker=of_pairs,
     )
     if trainer.is_chief:
         weights = {
@@ -126,6 +156,7 @@ def main():
             for number, average in enumerate(trainer.stepper.averages)
         }
         np.savez(path, losses=trainer.step_losses, **weights, **averages)
+    return trainer
 
 
 if __name__ == "__main__":

@@ -4,83 +4,30 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import time
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-import trained
-from conftest import ROOT
-from tiny import VOCABULARY, tiny_encoder, tiny_preprocessor
+from tiny import VOCABULARY, tiny_encoder
+from trainings import (
+    NO_DROPOUT,
+    assert_same,
+    batches_of,
+    classified_rows,
+    classifier,
+    finish,
+    launch,
+    pretraining,
+    pretraining_rows,
+    start,
+    train,
+    weights_of,
+)
 
 import keras_bert_zoo as kbz
 from keras_bert_zoo.training.trainer import Trainer
-
-LENGTH, SLOTS = 12, 4
-NO_DROPOUT = dict.fromkeys(("hidden_dropout_prob", "attention_probs_dropout_prob"), 0.0)
-
-
-def pretraining_rows(count, seed=0):
-    """Rows with unequal numbers of masked tokens, some with none."""
-    rng = np.random.default_rng(seed)
-    ids = rng.integers(5, len(VOCABULARY), (count, LENGTH)).astype("int32")
-    weights = np.arange(SLOTS) < rng.integers(0, SLOTS + 1, count)[:, None]
-    x = {
-        "token_ids": ids,
-        "segment_ids": np.zeros_like(ids),
-        "padding_mask": np.ones_like(ids),
-        "masked_positions": rng.integers(1, LENGTH - 1, (count, SLOTS)).astype("int32"),
-    }
-    y = {
-        "masked_ids": rng.integers(5, len(VOCABULARY), (count, SLOTS)).astype("int32"),
-        "masked_weights": weights.astype("float32"),
-        "next_sentence": rng.integers(0, 2, count).astype("int32"),
-        "next_sentence_weights": rng.integers(0, 2, count).astype("float32"),
-    }
-    return x, y
-
-
-def classified_rows(count, seed=0):
-    """Rows with labels and weights."""
-    x, _ = pretraining_rows(count, seed)
-    x.pop("masked_positions")
-    rng = np.random.default_rng(seed)
-    return x, rng.integers(0, 2, count).astype("int32"), rng.random(count).astype("float32")
-
-
-def batches_of(rows, size):
-    dataset = tf.data.Dataset.from_tensor_slices(rows).batch(size).repeat()
-    return lambda step: dataset.skip(step)
-
-
-def pretraining(**changes):
-    keras.utils.set_random_seed(1)
-    return kbz.Pretraining(tiny_encoder(**(NO_DROPOUT | changes)))
-
-
-def classifier(**changes):
-    keras.utils.set_random_seed(1)
-    rates = NO_DROPOUT | changes
-    encoder, dropout = tiny_encoder(**rates), rates["hidden_dropout_prob"]
-    return kbz.TextClassifier(encoder, ["bad", "good"], tiny_preprocessor(), dropout)
-
-
-def weights_of(task):
-    return [keras.ops.convert_to_numpy(weight) for weight in task.variables]
-
-
-def assert_same(first, second, tolerance=0.0):
-    for a, b in zip(first, second, strict=True):
-        np.testing.assert_allclose(a, b, rtol=0, atol=tolerance)
-
-
-def train(task, rows, size, steps, optimizer=None, **settings):
-    fit = {name: settings.pop(name) for name in ("callbacks", "validation") if name in settings}
-    trainer = Trainer(task, optimizer or keras.optimizers.SGD(0.5), **settings)
-    history = trainer.fit(batches_of(rows, size), steps, verbose=0, **fit)
-    return trainer, history
 
 
 def test_it_trains_as_fit_does():
@@ -324,20 +271,6 @@ def test_wrong_arguments_are_told(tmp_path):
         trainer.fit(lambda _: tf.data.Dataset.from_tensor_slices(rows).batch(4), 5, verbose=0)
 
 
-def start(folder, *flags):
-    folder.mkdir(exist_ok=True)
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
-    return subprocess.Popen(
-        [sys.executable, trained.__file__, folder, *flags],
-        env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
-
-
-def finish(process):
-    said, _ = process.communicate()
-    assert process.returncode == 0, said
-
-
 def steps_told(folder):
     path = folder / "progress.txt"
     return len(path.read_text("utf-8").split()) if path.exists() else 0
@@ -387,17 +320,6 @@ def test_twelve_kills_at_random_steps_change_nothing(tmp_path, replicas):
     killed_again_and_again(tmp_path, 12, 200, f"--replicas={replicas}", "--save_steps=7")
 
 
-def launch(folder, *flags):
-    """Two workers of a training, and the launcher that starts them again."""
-    folder.mkdir(exist_ok=True)
-    return subprocess.Popen(
-        [sys.executable, ROOT / "examples" / "launch_local_workers.py", "--",
-         sys.executable, trained.__file__, folder, "--strategy=multi_worker", *flags],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])},
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-    )  # fmt: skip
-
-
 def children(process):
     found = subprocess.run(["pgrep", "-P", str(process)], capture_output=True, text=True)
     return sorted(map(int, found.stdout.split()))
@@ -417,15 +339,6 @@ def test_a_worker_killed_twice_changes_nothing(tmp_path):
         time.sleep(1)
     finish(process)
     assert same_end(tmp_path / "whole", folder)
-    # Two workers of four rows learn what one of eight does, but for what dropout draws.
-    flags = ("--steps=20", "--dropout=0", "--optimizer=sgd")
-    finish(launch(tmp_path / "two", *flags))
-    finish(start(tmp_path / "one", *flags))
-    with (
-        np.load(tmp_path / "two" / "weights.npz") as two,
-        np.load(tmp_path / "one" / "weights.npz") as one,
-    ):
-        np.testing.assert_allclose(two["losses"], one["losses"], atol=1e-5)
 
 
 def test_sigterm_saves_and_leaves_with_its_status(tmp_path):
@@ -438,16 +351,3 @@ def test_sigterm_saves_and_leaves_with_its_status(tmp_path):
     assert len(saved) == 1 and int(saved[0].name[-8:]) >= 5
     finish(start(tmp_path / "ended", *flags))
     assert same_end(tmp_path / "whole", tmp_path / "ended")
-
-
-def test_two_replicas_learn_what_one_does(tmp_path):
-    flags = ("--dropout=0", "--optimizer=sgd", "--steps=20", "--batch_size=9")
-    losses = {}
-    for replicas, accumulate in ((1, 1), (2, 1), (2, 2), (1, 4)):
-        folder = tmp_path / f"{replicas}-{accumulate}"
-        finish(start(folder, *flags, f"--replicas={replicas}", f"--accumulate={accumulate}"))
-        with np.load(folder / "weights.npz") as file:
-            losses[replicas, accumulate] = file["losses"]
-    assert losses[1, 1].shape == (20,)
-    for each in losses.values():
-        np.testing.assert_allclose(each, losses[1, 1], atol=1e-5)
