@@ -203,7 +203,7 @@ def make_trainer(strategy, tokenizer, phases, corpus):
         accumulation_steps=FLAGS.accumulation_steps,
         steps_per_call=FLAGS.steps_per_call,
         average_decay=FLAGS.average_decay,
-        **({"jit_compile": True} if FLAGS.jit_compile else {}),
+        jit_compile=FLAGS.jit_compile,
         checkpoint_dir=pathlib.Path(FLAGS.output_dir, "snapshots"),
         save_steps=FLAGS.save_steps,
         settings=row_settings() | told,
