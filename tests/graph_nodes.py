@@ -3,7 +3,8 @@
 
 def functions_of(graph) -> list:
     """The functions of a `GraphDef`."""
-    return list({field.name: part for field, part in graph.ListFields()}["library"].function)
+    fields = {field.name: part for field, part in graph.ListFields()}
+    return list(fields["library"].function) if "library" in fields else []
 
 
 def operations_in_functions(graph) -> set[str]:

@@ -11,7 +11,8 @@ class Stepper:
     """Runs the steps of a task under a strategy.
 
     A step is the gradient of the global batch, in parts if it is accumulated, then one application
-    by the optimizer. One whose loss or gradients are not finite is not applied.
+    by the optimizer. One whose loss or gradients are not finite is not applied. An optimizer that
+    scales the loss then halves the scale, unless the loss itself is not finite.
 
     Args:
         task: the task, compiled.
@@ -144,11 +145,8 @@ class Stepper:
             sums = {**terms, **self.task.score_terms(x, y, outputs, sample_weight)}
         self._takes_part = [gradient is not None for gradient in gradients]
         gradients = [gradient for gradient in gradients if gradient is not None]
-        finite = tf.math.is_finite(loss)
-        if not hasattr(self.task.optimizer, "inner_optimizer"):
-            # One that scales the loss sees to gradients itself.
-            total = tf.add_n([tf.cast(tf.reduce_sum(g), tf.float32) for g in gradients])
-            finite &= tf.math.is_finite(total)
+        total = tf.add_n([tf.cast(tf.reduce_sum(g), tf.float32) for g in gradients])
+        finite = tf.math.is_finite(loss) & tf.math.is_finite(total)
         tokens = [x["padding_mask"]] if isinstance(x, dict) and "padding_mask" in x else []
         tokens = sum((tf.reduce_sum(tf.cast(t, tf.int64)) for t in tokens), tf.zeros([], tf.int64))
         return loss, gradients, finite, self._reduced(sums), self._sum([tokens])[0]
@@ -156,7 +154,9 @@ class Stepper:
     def _apply_in_replica(self, gradients):
         gradients = iter(gradients)
         self.task.apply_gradients([next(gradients) if part else None for part in self._takes_part])
-        for average, weight in zip(self.averages, self.task.trainable_weights, strict=False):
+
+    def _average_in_replica(self):
+        for average, weight in zip(self.averages, self.task.trainable_weights, strict=True):
             value = tf.convert_to_tensor(weight)
             average.assign(self.average_decay * average + (1.0 - self.average_decay) * value)
 
@@ -167,14 +167,23 @@ class Stepper:
         found = self.strategy.run(self._gradients_in_replica, args=(batch,))
         loss, gradients, finite, sums, tokens = found
         loss, finite, sums, tokens = self._first((loss, finite, sums, tokens))
-        applied = finite & allowed
+        applied = seen = finite & allowed
+        if hasattr(self.task.optimizer, "inner_optimizer"):
+            # It scales the loss. Of gradients that are not finite it halves the scale, no more.
+            seen = tf.math.is_finite(loss) & allowed
 
         def apply():
             self.strategy.run(self._apply_in_replica, args=(gradients,))
             return True
 
+        def average():
+            self.strategy.run(self._average_in_replica)
+            return True
+
         # Outside of the replicas, since in them the optimizer cannot meet the others in a branch.
-        tf.cond(applied, apply, lambda: False)
+        tf.cond(seen, apply, lambda: False)
+        if self.averages:
+            tf.cond(applied, average, lambda: False)
         return loss, applied, sums, tokens
 
     def _steps(self, iterator, allowed):

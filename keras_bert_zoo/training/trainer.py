@@ -2,7 +2,6 @@
 
 import contextlib
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import keras
@@ -13,6 +12,7 @@ from keras_bert_zoo.encoders.transformer import check_jit
 from keras_bert_zoo.tasks.step import SteppedModel
 from keras_bert_zoo.training.epoch_means import EpochMeans
 from keras_bert_zoo.training.fingerprint import differences, fingerprint
+from keras_bert_zoo.training.nonfinite import NonfiniteSteps
 from keras_bert_zoo.training.signals import NotedSignal
 from keras_bert_zoo.training.snapshots import Snapshots
 from keras_bert_zoo.training.stepping import Stepper
@@ -41,7 +41,8 @@ class Trainer:
         strategy: a `tf.distribute.Strategy`; by default the one in whose scope the call stands.
         clip_norm: as in `Task.compile`.
         accumulation_steps: parts in which each replica's rows pass through the model, for batches
-            that do not fit in memory. The result is that of the whole batch.
+            that do not fit in memory. The result is that of the whole batch, of which each is one
+            step of the optimizer and its rate; a last one of fewer rows has smaller or fewer parts.
         steps_per_call: steps that one call from Python makes, for less overhead. Snapshots,
             callbacks and a stop come between calls.
         checkpoint_dir: folder of the snapshots; `None` for none.
@@ -51,7 +52,8 @@ class Trainer:
         monitor: score of the validation by which the best snapshot is kept too; one that begins
             with `-`, as `-loss`, is better when lower.
         nonfinite: what to do with a step whose loss or gradients are not finite: "skip" it, or
-            "roll_back" to the newest snapshot and leave that batch out.
+            "roll_back" to the newest snapshot and leave that batch out. Under mixed_float16 one
+            whose gradients alone are not is skipped in any case, and the scale of the loss halved.
         max_nonfinite: such steps in a row after which training stops with an error.
         average_decay: the decay of a running average of the weights, such as 0.999, which
             validation then measures and `averaged()` gives; `None` for none.
@@ -234,7 +236,8 @@ class Trainer:
             return self.stepper.distribute(dataset_fn(step), of_worker)
 
         iterator = batches_from(step) if step < total_steps else None
-        saved_at, in_a_row = time.monotonic(), 0
+        saved_at = time.monotonic()
+        nonfinite = NonfiniteSteps(self.nonfinite, self.max_nonfinite, self.task.optimizer)
         epoch_begun = None
         calls.on_train_begin()
         with NotedSignal() as ended:
@@ -255,8 +258,7 @@ class Trainer:
                         f"{total_steps} are asked for: let `dataset_fn` repeat them."
                     ) from None
                 seconds = time.perf_counter() - start
-                in_a_row = self._in_a_row(in_a_row, told["applied"])
-                bad = self._tell_bad(step, told, allowed, in_a_row)
+                bad = nonfinite.tell(step, told, allowed)
                 if bad and self.nonfinite == "roll_back" and self.snapshots.steps:
                     left_out = self._left_out | set(bad)
                     step = self._restore(progress)
@@ -307,29 +309,6 @@ class Trainer:
             return True
         waited = time.monotonic() - saved_at
         return self.save_minutes is not None and waited >= 60 * self.save_minutes
-
-    def _tell_bad(self, step, told, allowed, in_a_row):
-        """Warns of steps that were not finite, and returns their numbers."""
-        bad = [n for n, fine in enumerate(told["applied"]) if allowed[n] and not fine]
-        for number in bad:
-            warnings.warn(
-                f"Batch {step + number} (from 0) gave the loss {told['loss'][number]} or gradients "
-                f"that are not finite: it is left out ({self.nonfinite}).",
-                stacklevel=3,
-            )
-        if bad and in_a_row >= self.max_nonfinite:
-            raise ValueError(
-                f"{in_a_row} steps in a row, up to {step + len(allowed)}, were not finite: lower "
-                "the learning rate, or look at these batches."
-            )
-        return [step + number for number in bad]
-
-    def _in_a_row(self, before, applied):
-        for fine in applied:
-            before = 0 if fine else before + 1
-            if before >= self.max_nonfinite:
-                break
-        return before
 
     def _validate(self, validation):
         with self.averaged() if self.stepper.averages else contextlib.nullcontext():

@@ -107,7 +107,7 @@ strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
 
 import trainings
 
-x, y, weights = trainings.classified_rows(1)
+x, y, weights = tf.nest.map_structure(tf.constant, trainings.classified_rows(1))
 with strategy.scope():
     task = trainings.classifier(
         sequence_length=trainings.LENGTH, hidden_dropout_prob=float(sys.argv[1])
