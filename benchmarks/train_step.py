@@ -1,15 +1,16 @@
-"""A step of masked-language-model training: ours, `transformers` and KerasHub, in turns.
+"""A step of masked-language-model training beside `transformers`, KerasHub, TF Model Garden.
 
     python benchmarks/train_step.py [--turns=4] [--steps=3] [--models=bert_mini --models=bert_small]
 
 Random weights, 32 rows of 128 tokens without padding, of which 20 are masked, AdamW, dropout 0.1;
-float32, and bfloat16 where the library has it (autocast in torch, `mixed_bfloat16` in Keras). Ours
-and KerasHub compute the V-wide product for the masked tokens only, `transformers`, as its recipe
-has it, for all. Each is a process of its own; a time is the median of the turns, after a first one
-that is not counted. Memory is the peak of the process over what it had before the model was made.
-`trainer_overhead` is the time of a step in `Trainer` over one in `fit`, less 1; `two_devices` that
-of two logical CPUs under MirroredStrategy over one device, both of the first model. The last line
-is JSON; a ratio is the peer's time over ours.
+float32, and bfloat16 where the library has it (autocast in torch, `mixed_bfloat16` in Keras). All
+but `transformers`, whose recipe computes it for all, compute the V-wide product for the masked
+tokens only. Each is a process of its own, and they take turns; a time is the median of the turns,
+after a first one that is not counted. Memory is the peak of the process over what it had before the
+model was made. `trainer_overhead` is the time of a step in `Trainer` over one in `fit`, less 1;
+`two_devices` that of two logical CPUs under MirroredStrategy over one device, both of the first
+model. The last line is JSON; a ratio is the peer's time over ours. The Garden's needs
+`tf-models-official` and `tf_keras`.
 """
 
 import json
@@ -179,7 +180,40 @@ def keras_hub(model, precision):
     return lambda steps: task.fit(rows, steps_per_epoch=steps, verbose=0)
 
 
-SIDES = {side.__name__: side for side in (ours, transformers, keras_hub, trainer, two_devices)}
+def garden(model, precision):
+    os.environ["TF_USE_LEGACY_KERAS"] = "1"
+    import tensorflow as tf
+    import tf_keras
+    from official.nlp.modeling import models, networks
+
+    tf_keras.mixed_precision.set_global_policy(PRECISIONS[precision])
+    blocks, width, heads = SIZES[model]
+    encoder = networks.BertEncoderV2(
+        vocab_size=VOCABULARY,
+        hidden_size=width,
+        num_layers=blocks,
+        num_attention_heads=heads,
+        inner_dim=4 * width,
+        max_sequence_length=512,
+    )
+    names = ("input_word_ids", "input_type_ids", "input_mask", "masked_lm_positions")
+    inputs = {name: tf_keras.Input((None,), dtype="int32", name=name) for name in names}
+    logits = models.BertPretrainerV2(encoder)(inputs)["mlm_logits"]
+    task = tf_keras.Model(inputs, logits)
+    task.compile(
+        tf_keras.optimizers.AdamW(1e-4, weight_decay=0.01, global_clipnorm=1.0),
+        tf_keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    )
+    ids, positions, masked = batch()
+    arrays = (ids, np.zeros_like(ids), np.ones_like(ids), positions)
+    x = dict(zip(names, arrays, strict=True))
+    rows = tf.data.Dataset.from_tensors((x, masked)).cache().repeat()
+    return lambda steps: task.fit(rows, steps_per_epoch=steps, verbose=0)
+
+
+SIDES = {
+    side.__name__: side for side in (ours, transformers, keras_hub, garden, trainer, two_devices)
+}
 
 
 def megabytes(entry):
@@ -195,6 +229,9 @@ def prepare():
         import transformers as _
     elif name == "keras_hub":
         import keras_hub as _
+    elif name == "garden":
+        os.environ["TF_USE_LEGACY_KERAS"] = "1"
+        import official.nlp.modeling as _
     else:
         import keras_bert_zoo as _  # noqa: F401
     before = megabytes("VmRSS")
@@ -236,7 +273,7 @@ def main(_):
     for model in FLAGS.models:
         report[model] = {}
         for precision in FLAGS.precisions:
-            found = compare(("ours", "keras_hub", "transformers"), model, precision)
+            found = compare(("ours", "keras_hub", "transformers", "garden"), model, precision)
             ms, peak = found.pop("ours")
             entry = {"ours_ms": round(ms, 1), "peak_mb": round(peak)}
             for name, (other, memory) in found.items():
