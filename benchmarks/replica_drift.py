@@ -145,7 +145,11 @@ def main(_):
             command = [sys.executable, *sys.argv, f"--job={way},{path}"]
             if way == "workers":
                 command = [sys.executable, str(LAUNCHER), "--max_restarts=0", "--", *command]
-            subprocess.run(command, check=True)
+            done = subprocess.run(
+                command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            )
+            if done.returncode:
+                raise SystemExit(f"{way} failed:\n{done.stdout}")
             files[way] = np.load(path)
             if way == "one":
                 continue

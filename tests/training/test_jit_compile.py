@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import trained
+from conftest import ROOT
 from graph_nodes import functions_of
 from tensorflow.python.framework import op_def_registry
 from tiny import tiny_preprocessor
@@ -127,8 +128,6 @@ print([[float(value) for value in strategy.experimental_local_results(losses())]
 
 
 def test_each_replica_drops_its_own(run_python):
-    from conftest import ROOT
-
     for rate, different in ((0.0, 1), (0.4, 4)):
         said = run_python(REPLICAS, rate, env={"PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"})
         values = json.loads(said.splitlines()[-1])

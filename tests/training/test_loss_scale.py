@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from conftest import ROOT
 from trainings import (
     LENGTH,
     assert_same,
@@ -88,6 +89,33 @@ def test_a_bad_batch_leaves_the_scale_alone():
 def test_too_many_in_a_row_stop_it():
     with pytest.raises(ValueError, match="2 steps in a row"):
         train(half(), classified_rows(4), 4, 12, scaled(2.0**60), max_nonfinite=2)
+
+
+REPLICAS = """
+import keras
+import tensorflow as tf
+cpu = tf.config.list_physical_devices("CPU")[0]
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+
+import trainings
+from keras_bert_zoo.training.trainer import Trainer
+
+strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+with strategy.scope():
+    task = trainings.classifier(dtype="mixed_float16")
+try:
+    Trainer(task, "sgd", strategy)
+except ValueError as error:
+    print(error)
+"""
+
+
+def test_several_replicas_are_refused(run_python):
+    said = run_python(REPLICAS, env={"PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"})
+    assert said.splitlines()[-1] == (
+        "mixed_float16 scales the loss, and the scale is not kept alike on several replicas: use "
+        "mixed_bfloat16, or one device."
+    )
 
 
 @pytest.mark.filterwarnings("ignore:Batch")
