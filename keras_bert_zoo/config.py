@@ -46,9 +46,9 @@ class EncoderConfig:
         embedding_size: width E of the three tables, when it differs from `hidden_size` (ALBERT);
             `None` means `hidden_size`.
         pad_token_id: id of `[PAD]`.
-        is_decoder: whether a token sees only itself and those before it, as in the left-to-right
-            model of section 5.1. Hugging Face calls it so, though nothing is decoded from an
-            encoder.
+        is_decoder: whether the encoder is causal, so that a position sees only itself and those
+            before it, as in a left-to-right language model. The name is that of Hugging Face, whose
+            decoder without cross-attention this is.
 
     Raises:
         ValueError: if a field is of the wrong type or out of range, or if `hidden_size` is not a

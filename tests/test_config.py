@@ -60,6 +60,7 @@ def test_round_trip(tmp_path, name, embedding_size):
         layer_norm_eps=1e-6,
         embedding_size=embedding_size,
         pad_token_id=7,
+        is_decoder=True,
     )
     before.save(tmp_path / name)
     assert kbz.EncoderConfig.from_file(tmp_path / name) == before

@@ -65,16 +65,21 @@ def test_refuses_an_unknown_activation(value):
     assert repr(value) in str(caught.value)
 
 
+@pytest.mark.parametrize("value", [1, 0, 1.0, "yes", "true", [True], None])
+def test_refuses_what_is_neither_true_nor_false(value):
+    refuse("true or false", is_decoder=value)
+
+
+@pytest.mark.parametrize("value", [1, 0, "yes"])
+def test_refuses_it_in_a_file_too(tmp_path, value):
+    path = write(tmp_path / "config.json", GOOGLE | HUGGING_FACE_EXTRA | {"is_decoder": value})
+    with pytest.raises(ValueError, match=r"config\.json: `is_decoder` must be true or false"):
+        kbz.EncoderConfig.from_file(path)
+
+
 def test_refuses_heads_that_do_not_divide():
     with pytest.raises(ValueError, match=r"hidden_size=12, num_attention_heads=5"):
         config(num_attention_heads=5)
-
-
-@pytest.mark.parametrize("value", [1, 0, "yes", None, [True]])
-def test_refuses_what_is_neither_true_nor_false(value):
-    with pytest.raises(ValueError, match="`is_decoder` must be true or false") as caught:
-        config(is_decoder=value)
-    assert repr(value) in str(caught.value)
 
 
 def test_refuses_padding_outside_the_vocabulary():

@@ -34,6 +34,7 @@ TASKS = {
     "pretraining_masked": lambda: kbz.Pretraining(
         encoder(), tiny_preprocessor(), next_sentence=False
     ),
+    "left_to_right": lambda: kbz.MaskedLM(encoder(is_decoder=True), tiny_preprocessor()),
     "embedder": lambda: kbz.TextEmbedder(
         encoder(), tiny_preprocessor(), pooling="max", normalize=False
     ),

@@ -23,8 +23,9 @@ class TransformerEncoder(keras.Model):
     where `output_hidden_states`; `attentions`, a list of each block's probabilities (B, A, L, L),
     where `output_attentions`.
 
-    Where `config.is_decoder`, a token sees only itself and those before it, and the pooled output
-    is made of the last real token, which has seen all, and not of the first.
+    With `config.is_decoder` the encoder is causal: no vector depends on later tokens. The first
+    one then knows nothing of the text, so `pooled_output` is made of the last real token of each
+    row. (Hugging Face's decoders pool the first one all the same; their other outputs are equal.)
 
     Args:
         config: an `EncoderConfig`.
@@ -113,8 +114,8 @@ class TransformerEncoder(keras.Model):
             )
             hidden_states.append(x)
             attentions.append(probabilities)
-        seen_by = {"padding_mask": inputs["padding_mask"]} if config.is_decoder else {}
-        outputs = {"sequence_output": x, "pooled_output": pooler(x, **seen_by)}
+        pooled = pooler(x, inputs["padding_mask"] if config.is_decoder else None)
+        outputs = {"sequence_output": x, "pooled_output": pooled}
         if output_hidden_states:
             outputs["hidden_states"] = hidden_states
         if output_attentions:

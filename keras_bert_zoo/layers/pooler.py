@@ -10,14 +10,15 @@ from keras_bert_zoo.layers.initializers import TruncatedNormal
 class Pooler(keras.layers.Layer):
     """`tanh(W x[0] + b)`: a dense layer on the first token, `[CLS]` (arXiv 1810.04805, A.1).
 
-    With a mask it is on the last real token, the one that in a causal encoder has seen the others.
+    Under a causal mask the first token has seen only itself, and the last real one has seen all.
 
     Args:
         initializer_range: standard deviation of the truncated normal initializer.
 
     Call arguments:
         sequence_output: float tensor (B, L, H).
-        padding_mask: int tensor (B, L), 1 at real tokens; `None` for the first token.
+        padding_mask: int or bool tensor (B, L), nonzero at real tokens. If it is given, the last
+            real token is pooled, not the first one; in a row without any, the first one.
 
     Returns:
         A float tensor (B, H).
@@ -27,7 +28,7 @@ class Pooler(keras.layers.Layer):
         super().__init__(**kwargs)
         self.initializer_range = initializer_range
 
-    def build(self, sequence_output_shape, padding_mask_shape=None):
+    def build(self, sequence_output_shape):
         width = sequence_output_shape[-1]
         self.dense = keras.layers.Dense(
             width,
@@ -41,10 +42,10 @@ class Pooler(keras.layers.Layer):
     def call(self, sequence_output, padding_mask=None):
         if padding_mask is None:
             return self.dense(ops.take(sequence_output, 0, axis=1))
-        places = ops.arange(ops.shape(padding_mask)[1], dtype=padding_mask.dtype)
-        last = ops.max(padding_mask * places, axis=1)
-        chosen = ops.take_along_axis(sequence_output, last[:, None, None], axis=1)
-        return self.dense(ops.squeeze(chosen, axis=1))
+        places = ops.arange(ops.shape(padding_mask)[1])
+        last = ops.max(ops.where(ops.cast(padding_mask, "bool"), places, 0), axis=1)
+        pooled = ops.take_along_axis(sequence_output, last[:, None, None], axis=1)
+        return self.dense(ops.squeeze(pooled, axis=1))
 
     def get_config(self):
         return super().get_config() | {"initializer_range": self.initializer_range}

@@ -31,9 +31,11 @@ class MaskedLM(Task):
     An exported model fills in: it returns `tokens`, strings (B, P, 5), and `probabilities`, float32
     (B, P, 5), of the best candidates for each `[MASK]`; "" and 0 past a row's last one.
 
-    Over an encoder whose config says `is_decoder` this is a left-to-right language model, if it is
-    trained on rows as `pretraining_dataset(..., left_to_right=True)` makes them. It does not fill
-    in.
+    Over a causal encoder (`is_decoder` in its config) it is a left-to-right language model. Feed it
+    ids of whole texts, nothing masked, with `masked_positions` 0 to n - 2 of a row's n tokens and,
+    as `masked_ids`, the tokens that follow them, as `pretraining_dataset(..., left_to_right=True)`
+    makes them. It has no gaps to fill: `fit` on texts alone,
+    `fill` and `export` raise a ValueError.
 
     Args:
         encoder: the encoder.
@@ -94,6 +96,7 @@ class MaskedLM(Task):
         return {"masked_lm_accuracy": weighed(hits, y["masked_weights"])}
 
     def prepare(self, dataset, training=False):
+        self._check_gaps_make_sense()
         if len(dataset.element_spec) > 1:
             raise ValueError(
                 f"{type(self).__name__} makes its targets of the texts themselves, and labels "
@@ -134,12 +137,12 @@ class MaskedLM(Task):
             `token` and `probability`.
 
         Raises:
-            ValueError: if the task has no preprocessor, or a text has no `[MASK]` within the
-                length that texts are cut to.
+            ValueError: if the encoder is causal, the task has no preprocessor, or a text has no
+                `[MASK]` within the length that texts are cut to.
         """
+        self._check_gaps_make_sense()
         if self.preprocessor is None:
             raise ValueError(f"{self.name} has no preprocessor, so it cannot read texts.")
-        self._check_sees_both_sides()
         if not isinstance(top_k, int) or top_k < 1:
             raise ValueError(f"`top_k` must be a whole number from 1. Received: {top_k!r}")
         columns = text_columns(texts)
@@ -190,11 +193,11 @@ class MaskedLM(Task):
         return self._reader(texts)
 
     def serve(self, ids):
+        self._check_gaps_make_sense()
         if self.preprocessor is None:
             raise ValueError(
                 f"{self.name} has no preprocessor, so it knows no [MASK] and no words."
             )
-        self._check_sees_both_sides()
         positions, counts = self._gaps(ids["token_ids"])
         logits = self(ids | {"masked_positions": positions}, training=False)["masked_lm_logits"]
         best = self._best(logits, EXPORTED_CANDIDATES)
@@ -205,11 +208,12 @@ class MaskedLM(Task):
             "probabilities": tf.where(is_gap, best.values, 0.0),
         }
 
-    def _check_sees_both_sides(self):
+    def _check_gaps_make_sense(self):
         if self.encoder.config.is_decoder:
             raise ValueError(
-                f"{self.name} sees only what stands before a token (`is_decoder`), so it cannot "
-                "fill in a [MASK]: its encoder serves to fine-tune other tasks."
+                f"{self.name} has a causal encoder (`is_decoder=True`), which predicts next tokens "
+                "and sees nothing after a [MASK]: feed ids with `masked_positions` and read "
+                "`masked_lm_logits`, or make the encoder with `is_decoder=False` to fill gaps."
             )
 
     def _best(self, logits, count):

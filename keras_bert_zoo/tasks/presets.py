@@ -170,6 +170,9 @@ class PresetModel(TextModel):
         `from_preset` and `transformers` read it. It holds no optimizer and no `sequence_length`,
         which `save` does; and a pooler only where Hugging Face's class has one.
 
+        Where the encoder is causal, `transformers` pools the first token and we the last: a head
+        on the pooled output gives something else there.
+
         Args:
             filepath: the folder. One that was written so is replaced; one that holds anything else
                 is not.

@@ -110,7 +110,7 @@ def test_a_config_of_absurd_sizes_takes_no_memory(golden, tmp_path, changes):
         ({"model_type": "albert"}, "`model_type` is 'albert'"),
         ({"model_type": None, "architectures": ["RobertaForMaskedLM"]}, "its `architectures` are"),
         ({"position_embedding_type": "relative_key"}, "position_embedding_type"),
-        ({"is_decoder": "yes"}, "is_decoder"),
+        ({"add_cross_attention": True, "is_decoder": True}, "add_cross_attention"),
     ],
     ids=str,
 )

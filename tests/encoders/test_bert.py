@@ -236,7 +236,7 @@ import sys
 import numpy as np
 import keras
 import keras_bert_zoo
-for name in ("dynamic", "fixed"):
+for name in ("dynamic", "fixed", "causal"):
     encoder = keras.models.load_model(f"{sys.argv[1]}/{name}.keras")
     assert type(encoder) is keras_bert_zoo.BertEncoder
     with np.load(f"{sys.argv[1]}/{name}.npz") as file:
@@ -248,15 +248,17 @@ for name in ("dynamic", "fixed"):
 
 
 def test_keras_file_in_a_fresh_process(run_python, tmp_path):
-    ids, config = make_ids(7, 4), None
-    for name, length in (("dynamic", None), ("fixed", 7)):
-        encoder = make_encoder(sequence_length=length, changes={"hidden_act": "gelu_new"})
+    ids = make_ids(7, 4)
+    configs = []
+    for name, length in (("dynamic", None), ("fixed", 7), ("causal", 7)):
+        changes = {"hidden_act": "gelu_new", "is_decoder": name == "causal"}
+        encoder = make_encoder(sequence_length=length, changes=changes)
         encoder.save(tmp_path / f"{name}.keras")
         np.savez(tmp_path / f"{name}.npz", **ids, **encoder.predict(ids, verbose=0))
-        config = encoder.config
-    lines = run_python(RELOAD, tmp_path).splitlines()[-4:]
-    assert [float(line) for line in lines[::2]] == [0, 0]
-    assert lines[1::2] == [f"{config} None", f"{config} 7"]
+        configs.append(f"{encoder.config} {length}")
+    lines = run_python(RELOAD, tmp_path).splitlines()[-6:]
+    assert [float(line) for line in lines[::2]] == [0, 0, 0]
+    assert lines[1::2] == configs
 
 
 def test_weights_file(tmp_path):

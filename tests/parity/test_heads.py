@@ -117,6 +117,21 @@ def test_sequence_classification(task_class):
     assert loss_of(task, inputs, y) == pytest.approx(float(theirs.loss), rel=1e-6)
 
 
+def test_left_to_right_language_model():
+    """Theirs moves the labels by one place itself."""
+    model = reference("BertLMHeadModel", is_decoder=True)
+    task, inputs = ours(kbz.MaskedLM, model), batch()
+    ids, mask = inputs["token_ids"], inputs["padding_mask"]
+    theirs = run_reference(model, inputs, labels=np.where(mask, ids, -100).astype(np.int64))
+    places = np.broadcast_to(np.arange(LENGTH - 1, dtype=np.int32), (ROWS, LENGTH - 1))
+    inputs["masked_positions"] = places
+    same(task(inputs)["masked_lm_logits"], theirs.logits[:, :-1])
+    y = {"masked_ids": ids[:, 1:], "masked_weights": mask[:, 1:].astype(np.float32)}
+    task.compile("sgd")
+    evaluated = task.evaluate(inputs, y, batch_size=4, verbose=0)[0]
+    assert evaluated == pytest.approx(float(theirs.loss), rel=1e-6)
+
+
 def test_regression():
     model = reference("BertForSequenceClassification", num_labels=1)
     task, inputs = ours(kbz.TextClassifier, model), batch()

@@ -83,6 +83,7 @@ HEADS = {
         {"last_hidden_state": "sequence_output", "pooler_output": "pooled_output"},
     ),
 }
+WITHOUT_POOLER = ("masked_lm", "left_to_right", "tagger", "qa")
 
 
 def random_model(name, seed=0, **settings):
@@ -144,9 +145,7 @@ def test_from_transformers_and_back(kind, tmp_path, caplog, recwarn):
     task = ours.from_preset(tmp_path / "theirs")
     check(task, model, names, kind)
     missing = {path.split("/")[0] for path in task.load_report.missing}
-    assert missing == (
-        {"pooler"} if kind in ("masked_lm", "left_to_right", "tagger", "qa") else set()
-    )
+    assert missing == ({"pooler"} if kind in WITHOUT_POOLER else set())
     assert task.load_report.unused == ()
     if "id2label" in settings:
         assert task.labels == list(LABELS.values())
@@ -171,7 +170,14 @@ def test_from_transformers_and_back(kind, tmp_path, caplog, recwarn):
     assert before.keys() == after.keys()
     for key, value in before.items():
         assert torch.equal(value, after[key]), key
-    for key in ("id2label", "label2id", "problem_type", "hidden_act", "layer_norm_eps"):
+    for key in (
+        "id2label",
+        "label2id",
+        "problem_type",
+        "hidden_act",
+        "layer_norm_eps",
+        "is_decoder",
+    ):
         assert getattr(again.config, key) == getattr(model.config, key), key
     assert not [str(w.message) for w in recwarn if issubclass(w.category, UserWarning)]
 
@@ -179,7 +185,9 @@ def test_from_transformers_and_back(kind, tmp_path, caplog, recwarn):
 @pytest.mark.parametrize("kind", HEADS)
 def test_random_models_of_ours_go_to_transformers(kind, tmp_path):
     name, ours, settings, names = HEADS[kind]
-    encoder = kbz.BertEncoder(kbz.EncoderConfig(**SIZES))
+    encoder = kbz.BertEncoder(
+        kbz.EncoderConfig(**SIZES, is_decoder=settings.get("is_decoder", False))
+    )
     labels = {"labels": list(LABELS.values())} if "id2label" in settings else {}
     preprocessor = kbz.TextPreprocessor(kbz.WordPieceTokenizer(VOCABULARY), 24)
     task = ours(encoder, preprocessor=preprocessor, **labels)

@@ -14,7 +14,10 @@ from keras_bert_zoo.tasks.architectures import ARCHITECTURES, task_of_preset
 def test_by_the_config(tmp_path, name):
     kind = ARCHITECTURES[name]
     labels = {"labels": ["a", "b"]} if "Classification" in name else {}
-    kind(tiny_encoder(), preprocessor=tiny_preprocessor(), **labels).save_to_preset(tmp_path / "m")
+    encoder = tiny_encoder(is_decoder=name == "BertLMHeadModel")
+    task = kind(encoder, preprocessor=tiny_preprocessor(), **labels)
+    assert task.architecture == name
+    task.save_to_preset(tmp_path / "m")
     assert task_of_preset(tmp_path / "m") is kind
 
 
@@ -23,6 +26,8 @@ def test_kinds_that_share_a_class_of_theirs(tmp_path):
     assert task_of_preset(tmp_path / "labels") is kbz.MultiLabelClassifier
     kbz.TextEmbedder(tiny_encoder()).save_to_preset(tmp_path / "embedder")
     assert task_of_preset(tmp_path / "embedder") is kbz.TextEmbedder
+    kbz.MaskedLM(tiny_encoder(is_decoder=True)).save_to_preset(tmp_path / "left_to_right")
+    assert task_of_preset(tmp_path / "left_to_right") is kbz.MaskedLM
     tiny_encoder().save_to_preset(tmp_path / "encoder")
     assert task_of_preset(tmp_path / "encoder") is None
 

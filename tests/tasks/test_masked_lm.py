@@ -178,3 +178,71 @@ def test_the_encoder_goes_on_to_another_task():
     task.compile(kbz.adamw(1e-2, 20))
     task.fit(["good", "bad"], ["a", "b"], verbose=0)
     assert task.classify(["good"])[0]["label"] in ("a", "b")
+
+
+def left_to_right(task_class=kbz.MaskedLM, **settings):
+    still = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    encoder = tiny_encoder(hidden_size=32, is_decoder=True, **still)
+    return task_class(encoder, preprocessor=tiny_preprocessor(), **settings)
+
+
+def next_tokens(texts):
+    """Texts as ids, and the token that follows each, as batches for `fit`."""
+    ids = {name: value.numpy() for name, value in tiny_preprocessor()(texts).items()}
+    places = np.arange(ids["token_ids"].shape[1] - 1, dtype=np.int32)
+    targets = {
+        "masked_ids": ids["token_ids"][:, 1:],
+        "masked_weights": ids["padding_mask"][:, 1:].astype(np.float32),
+    }
+    return ids | {"masked_positions": np.tile(places, (len(texts), 1))}, targets
+
+
+def test_over_a_causal_encoder_it_learns_what_comes_next():
+    """Of two facts the country is told by the city; which city comes first cannot be known."""
+    keras.utils.set_random_seed(0)
+    task = left_to_right()
+    task.compile(kbz.adamw(2e-2, 160, 10), clip_norm=1.0)
+    x, y = next_tokens(FACTS * 8)
+    task.fit(x, y, batch_size=16, epochs=20, verbose=0)
+    words = 8  # Seven and [SEP].
+    figures = task.evaluate(x, y, verbose=0, return_dict=True)
+    assert figures["masked_lm_loss"] == pytest.approx(np.log(2) / words, abs=0.005)
+    logits = task.predict({name: value[:2] for name, value in x.items()}, verbose=0)
+    found = logits["masked_lm_logits"].argmax(-1)[:, 5]
+    assert [VOCABULARY[token] for token in found] == ["france", "england"]
+
+
+def test_its_class_in_the_files_of_others(tmp_path):
+    assert kbz.MaskedLM(tiny_encoder()).architecture == "BertForMaskedLM"
+    assert left_to_right().architecture == "BertLMHeadModel"
+    assert left_to_right(kbz.Pretraining).architecture == "BertForPreTraining"
+    task = left_to_right(kbz.Pretraining, next_sentence=False)
+    assert task.architecture == "BertLMHeadModel"
+    task.save(tmp_path / "task.keras")
+    loaded = keras.saving.load_model(tmp_path / "task.keras")
+    assert loaded.architecture == "BertLMHeadModel"
+    x, _ = next_tokens(FACTS)
+    np.testing.assert_allclose(
+        loaded.predict(x, verbose=0)["masked_lm_logits"],
+        task.predict(x, verbose=0)["masked_lm_logits"],
+        atol=1e-6,
+    )
+
+
+@pytest.mark.parametrize(
+    "task_class, settings", [(kbz.MaskedLM, {}), (kbz.Pretraining, {"next_sentence": False})]
+)
+def test_over_a_causal_encoder_there_are_no_gaps_to_fill(task_class, settings, tmp_path):
+    task = left_to_right(task_class, **settings)
+    task.compile("sgd")
+    for act in (
+        lambda: task.fill(["the [MASK] of france"]),
+        lambda: task.export(tmp_path / "1"),
+        lambda: task.export(tmp_path / "1", with_text=False),
+        lambda: task.fit(FACTS, verbose=0),
+    ):
+        with pytest.raises(
+            ValueError, match=r"causal encoder .*nothing after a \[MASK\]: feed ids"
+        ):
+            act()
+    assert not list(tmp_path.iterdir())
