@@ -149,7 +149,7 @@ def main(_):
                 command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
             )
             if done.returncode:
-                raise SystemExit(f"{way} failed:\n{done.stdout}")
+                raise SystemExit(f"{way} failed:\n{done.stdout}\n{done.stderr}")
             files[way] = np.load(path)
             if way == "one":
                 continue
