@@ -110,7 +110,7 @@ def test_every_epoch_has_every_chunk_of_every_part_once(parts, documents, tokeni
         np.testing.assert_array_equal(unshuffled[0][name], in_order[0][name])
 
 
-@pytest.mark.parametrize("size", [8, 13, 200])
+@pytest.mark.parametrize("size", [8, 50])
 def test_a_stream_of_parts_can_be_entered_anywhere(parts, size):
     whole = batches(parts, 30, size=size)
     for start in (1, 7, 29):

@@ -127,6 +127,7 @@ print([[float(value) for value in strategy.experimental_local_results(losses())]
 """
 
 
+@pytest.mark.slow
 def test_each_replica_drops_its_own(run_python):
     for rate, different in ((0.0, 1), (0.4, 4)):
         said = run_python(REPLICAS, rate, env={"PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"})
