@@ -19,6 +19,8 @@ from keras_bert_zoo.folders import alone
 _INDEX = "corpus.json"
 _SIZES = np.dtype("<i4")
 _CHUNKS = np.dtype("<i8")
+# What a killed process left; not of chunks, which another may be writing.
+_LEFTOVER = re.compile(r"\.(corpus\.json|\d{5}\.(tokens|sentences|documents))\.\d+")
 _OURS = re.compile(r"corpus\.json|\d{5}\.(tokens|sentences|documents|chunks-\d+-\d+)")
 
 
@@ -105,12 +107,18 @@ class CorpusFolder:
             part_tokens: tokens of a part, which ends with a document and may be somewhat longer.
 
         Raises:
-            ValueError: if no token comes out of it, or a document is a text instead of sentences.
+            ValueError: if no token comes out of it, a document is a text instead of sentences, or
+                the folder is a file.
         """
         if part_tokens < 1:
             raise ValueError(f"part_tokens must be at least 1, received {part_tokens}.")
         folder = pathlib.Path(folder).resolve()
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError) as error:
+            raise ValueError(
+                f"The corpus cannot be written to {folder}: {error.filename} is or lies in a file."
+            ) from error
         told = {
             "tokenizer": tokenizer_checksum(tokenizer),
             "made_of": json.loads(json.dumps(made_of or {})),
@@ -118,11 +126,10 @@ class CorpusFolder:
             "type": "<u2" if tokenizer.vocabulary_size <= 2**16 else "<i4",
         }
         with alone(folder, wait=True):
+            _remove(folder, _LEFTOVER)
             index = _read_index(folder)
             if index is None or any(index[name] != value for name, value in told.items()):
-                for path in folder.iterdir():
-                    if _OURS.fullmatch(path.name):
-                        path.unlink()
+                _remove(folder, _OURS)
                 index = told | {"parts": [], "complete": False}
             if not index["complete"]:
                 _write_parts(folder, index, documents, tokenizer)
@@ -293,6 +300,12 @@ def _write(path, content):
         file.flush()
         os.fsync(file.fileno())
     partial.replace(path)
+
+
+def _remove(folder, names):
+    for path in folder.iterdir():
+        if names.fullmatch(path.name):
+            path.unlink()
 
 
 def _read_index(folder):

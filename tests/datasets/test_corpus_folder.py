@@ -183,6 +183,7 @@ def test_an_interrupted_folder_is_finished_as_if_nothing_had_been(tmp_path, docu
             CorpusFolder(ended, tokenizer)
     index = json.loads((ended / "corpus.json").read_text("utf-8"))
     assert 0 < len(index["parts"]) < len(whole.parts)
+    (ended / ".00003.tokens.123").write_bytes(b"of a process that was killed")
     found = CorpusFolder.write(ended, iter(documents), tokenizer, **settings)
     assert checksum_of_files(ended) == checksum_of_files(tmp_path / "whole")
     assert found.checksum == whole.checksum
@@ -265,6 +266,10 @@ def test_small_rests_and_long_documents(tmp_path, tokenizer):
             CorpusFolder.write(tmp_path / "d", empty, tokenizer)
     with pytest.raises(ValueError, match="received one text"):
         CorpusFolder.write(tmp_path / "d", ["a film"], tokenizer)
+    (tmp_path / "file").touch()
+    for path in (tmp_path / "file", tmp_path / "file" / "within"):
+        with pytest.raises(ValueError, match="is or lies in a file"):
+            CorpusFolder.write(path, long, tokenizer)
     with pytest.raises(ValueError, match="part_tokens"):
         CorpusFolder.write(tmp_path / "d", long, tokenizer, part_tokens=0)
 
