@@ -1,27 +1,24 @@
 """A tokenized corpus on disk, in parts that are read one after another."""
 
-import dataclasses
 import hashlib
-import itertools
 import json
 import os
 import pathlib
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
 
-from keras_bert_zoo.datasets.corpus import splits, tokenized, without_empty
+from keras_bert_zoo.datasets.corpus import splits
+from keras_bert_zoo.datasets.corpus_parts import (
+    CHUNKS,
+    SIZES,
+    read_index,
+    tokenizer_checksum,
+    write_corpus,
+    write_file,
+)
 from keras_bert_zoo.datasets.segments import check_pairs, chunk_documents, corpus_tensors
-from keras_bert_zoo.folders import alone
-
-_INDEX = "corpus.json"
-_SIZES = np.dtype("<i4")
-_CHUNKS = np.dtype("<i8")
-# What a killed process left; not of chunks, which another may be writing.
-_LEFTOVER = re.compile(r"\.(corpus\.json|\d{5}\.(tokens|sentences|documents))\.\d+")
-_OURS = re.compile(r"corpus\.json|\d{5}\.(tokens|sentences|documents|chunks-\d+-\d+)")
 
 
 class CorpusFolder:
@@ -51,7 +48,7 @@ class CorpusFolder:
 
     def __init__(self, folder: str | os.PathLike, tokenizer):
         self.folder = pathlib.Path(folder).resolve()
-        index = _read_index(self.folder)
+        index = read_index(self.folder)
         if index is None or not index["complete"]:
             raise ValueError(
                 f"There is no finished corpus in {self.folder}: `CorpusFolder.write` makes one."
@@ -71,8 +68,8 @@ class CorpusFolder:
         for number, part in enumerate(self.parts):
             for kind, dtype in (
                 ("tokens", self._type),
-                ("sentences", _SIZES),
-                ("documents", _SIZES),
+                ("sentences", SIZES),
+                ("documents", SIZES),
             ):
                 path = self._path(number, kind)
                 size = path.stat().st_size if path.exists() else None
@@ -125,14 +122,7 @@ class CorpusFolder:
             "part_tokens": part_tokens,
             "type": "<u2" if tokenizer.vocabulary_size <= 2**16 else "<i4",
         }
-        with alone(folder, wait=True):
-            _remove(folder, _LEFTOVER)
-            index = _read_index(folder)
-            if index is None or any(index[name] != value for name, value in told.items()):
-                _remove(folder, _OURS)
-                index = told | {"parts": [], "complete": False}
-            if not index["complete"]:
-                _write_parts(folder, index, documents, tokenizer)
+        write_corpus(folder, told, documents, tokenizer)
         return cls(folder, tokenizer)
 
     @property
@@ -164,8 +154,8 @@ class CorpusFolder:
             if not path.exists():
                 sentences = self._splits(number, "sentences")
                 chunks = chunk_documents(sentences, documents, target, least)
-                _write(path, np.stack(chunks).astype(_CHUNKS).tobytes())
-            counts.append(path.stat().st_size // (3 * _CHUNKS.itemsize))
+                write_file(path, np.stack(chunks).astype(CHUNKS).tobytes())
+            counts.append(path.stat().st_size // (3 * CHUNKS.itemsize))
 
         def load(part):
             begin = tf.strings.join(
@@ -177,14 +167,14 @@ class CorpusFolder:
                 return tf.io.decode_raw(content, tf.as_dtype(dtype.newbyteorder("=")))
 
             def read_splits(kind):
-                sizes = tf.cast(read(kind, _SIZES), tf.int64)
+                sizes = tf.cast(read(kind, SIZES), tf.int64)
                 return tf.concat([[0], tf.cumsum(sizes)], 0)
 
             return corpus_tensors(
                 tf.cast(read("tokens", self._type), tf.int32),
                 read_splits("sentences"),
                 read_splits("documents"),
-                tf.reshape(read(kind, _CHUNKS), [3, -1]),
+                tf.reshape(read(kind, CHUNKS), [3, -1]),
             )
 
         return counts, load
@@ -196,7 +186,7 @@ class CorpusFolder:
         return np.fromfile(self._path(number, kind), dtype)
 
     def _splits(self, number, kind):
-        return splits(self._array(number, kind, _SIZES))
+        return splits(self._array(number, kind, SIZES))
 
     def __repr__(self) -> str:
         return (
@@ -204,128 +194,3 @@ class CorpusFolder:
             f"{self.token_count:,} tokens in {len(self.parts)} parts; empty: "
             f"{self.dropped_documents:,} documents, {self.dropped_sentences:,} sentences)"
         )
-
-
-@dataclasses.dataclass
-class _Part:
-    """Some documents in a row: what is in the files of a part, and what is told of it."""
-
-    tokens: np.ndarray
-    sentences: np.ndarray
-    documents: np.ndarray
-    read: int
-    dropped_sentences: int
-    dropped_documents: int
-
-    @classmethod
-    def of(cls, tokens, sentence_sizes, document_sizes):
-        sentences, documents = without_empty(sentence_sizes, document_sizes)
-        return cls(
-            tokens,
-            sentences,
-            documents,
-            len(document_sizes),
-            len(sentence_sizes) - len(sentences),
-            len(document_sizes) - len(documents),
-        )
-
-    @classmethod
-    def joined(cls, parts):
-        arrays = ("tokens", "sentences", "documents")
-        numbers = ("read", "dropped_sentences", "dropped_documents")
-        return cls(
-            *(np.concatenate([getattr(part, name) for part in parts]) for name in arrays),
-            *(sum(getattr(part, name) for part in parts) for name in numbers),
-        )
-
-
-def _gathered(batches, part_tokens):
-    """Joins batches to parts, one behind, as a rest too small for itself joins the part before."""
-    held, begun = [], []
-    for batch in batches:
-        begun.append(_Part.of(*batch))
-        if _suffice(begun, part_tokens):
-            if held:
-                yield _Part.joined(held)
-            held, begun = begun, []
-    if begun and held and not _suffice(begun, 1):
-        held, begun = held + begun, []
-    for rest in (held, begun):
-        if rest:
-            yield _Part.joined(rest)
-
-
-def _suffice(parts, tokens):
-    """Whether there are so many tokens, and documents that give pairs of segments."""
-    return (
-        sum(len(part.tokens) for part in parts) >= tokens
-        and sum(len(part.documents) for part in parts) >= 2
-        and any((part.documents > 1).any() for part in parts)
-    )
-
-
-def _write_parts(folder, index, documents, tokenizer):
-    """Writes what is missing, and the index after each part."""
-    token_type = np.dtype(index["type"])
-    # Those of the parts that are there.
-    documents = itertools.islice(documents, sum(part["read"] for part in index["parts"]), None)
-    for part in _gathered(tokenized(documents, tokenizer), index["part_tokens"]):
-        if not len(part.tokens):  # Never with others: what has none joins what has.
-            raise ValueError(f"The corpus is empty: its {part.read} documents have no token.")
-        number = len(index["parts"])
-        entry = {
-            "read": part.read,
-            "dropped_sentences": part.dropped_sentences,
-            "dropped_documents": part.dropped_documents,
-        }
-        digest = hashlib.sha256()
-        for kind, dtype in (("tokens", token_type), ("sentences", _SIZES), ("documents", _SIZES)):
-            array = getattr(part, kind).astype(dtype)
-            entry[kind] = len(array)
-            digest.update(array.tobytes())
-            _write(folder / f"{number:05d}.{kind}", array.tobytes())
-        index["parts"].append(entry | {"sha256": digest.hexdigest()})
-        _write(folder / _INDEX, json.dumps(index, indent=1).encode())
-    if not index["parts"]:
-        raise ValueError("The corpus is empty: there is no document.")
-    index["complete"] = True
-    _write(folder / _INDEX, json.dumps(index, indent=1).encode())
-
-
-def _write(path, content):
-    """Writes a file whole or not at all; several processes may write the same."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    with open(partial, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
-
-
-def _remove(folder, names):
-    for path in folder.iterdir():
-        if names.fullmatch(path.name):
-            path.unlink()
-
-
-def _read_index(folder):
-    path = folder / _INDEX
-    if not path.exists():
-        return None
-    try:
-        index = json.loads(path.read_text(encoding="utf-8"))
-        for name in ("tokenizer", "made_of", "part_tokens", "type", "parts", "complete"):
-            index[name]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(
-            f"{path} is not the index of a tokenized corpus ({error!r}): remove {folder} to have "
-            "it made anew."
-        ) from None
-    return index
-
-
-def tokenizer_checksum(tokenizer) -> str:
-    """SHA-256 of what decides a tokenizer's ids: settings and vocabulary."""
-    config = {k: v for k, v in tokenizer.get_config().items() if k not in ("name", "dtype")}
-    told = json.dumps([config, list(tokenizer.vocabulary)], sort_keys=True, default=str)
-    return hashlib.sha256(told.encode()).hexdigest()
