@@ -48,6 +48,15 @@ def batch():
     return ids, positions, masked
 
 
+def repeated(*batch):
+    """One batch again and again, without tf.data's tuning, for whose thread the end would wait."""
+    import tensorflow as tf
+
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return tf.data.Dataset.from_tensors(batch).cache().repeat().with_options(options)
+
+
 def our_task(model, precision):
     import keras_bert_zoo as kbz
 
@@ -65,7 +74,6 @@ def our_task(model, precision):
 
 
 def our_rows():
-    import tensorflow as tf
 
     ids, positions, masked = batch()
     x = {
@@ -75,7 +83,7 @@ def our_rows():
         "masked_positions": positions,
     }
     y = {"masked_ids": masked, "masked_weights": np.ones(masked.shape, "float32")}
-    return tf.data.Dataset.from_tensors((x, y)).cache().repeat()
+    return repeated(x, y)
 
 
 def ours(model, precision):
@@ -151,7 +159,6 @@ def transformers(model, precision):
 def keras_hub(model, precision):
     import keras
     import keras_hub
-    import tensorflow as tf
 
     blocks, width, heads = SIZES[model]
     backbone = keras_hub.models.BertBackbone(
@@ -176,13 +183,12 @@ def keras_hub(model, precision):
         "mask_positions": positions,
     }
     weights = np.ones(masked.shape, "float32")
-    rows = tf.data.Dataset.from_tensors((x, masked, weights)).cache().repeat()
+    rows = repeated(x, masked, weights)
     return lambda steps: task.fit(rows, steps_per_epoch=steps, verbose=0)
 
 
 def garden(model, precision):
     os.environ["TF_USE_LEGACY_KERAS"] = "1"
-    import tensorflow as tf
     import tf_keras
     from official.nlp.modeling import models, networks
 
@@ -207,7 +213,7 @@ def garden(model, precision):
     ids, positions, masked = batch()
     arrays = (ids, np.zeros_like(ids), np.ones_like(ids), positions)
     x = dict(zip(names, arrays, strict=True))
-    rows = tf.data.Dataset.from_tensors((x, masked)).cache().repeat()
+    rows = repeated(x, masked)
     return lambda steps: task.fit(rows, steps_per_epoch=steps, verbose=0)
 
 
