@@ -278,7 +278,7 @@ def main(_):
         "tokens": corpus.token_count,
         "parameters": int(sum(np.prod(weight.shape) for weight in task.trainable_weights)),
         "next_sentence": task.next_sentence,
-        "precision": task.encoder.dtype_policy.name,
+        "precision": task.encoder.token_embedding.dtype_policy.name,
         "seconds": round(time.monotonic() - started, 1),
     }
     write_card(output / "README.md", report, row_settings())

@@ -89,6 +89,8 @@ def test_ablations(tmp_path, flags, ablation):
     told = run("pretrain.py", *flags, f"--output_dir={tmp_path}/out", "--num_train_steps=20",
                *ablation)  # fmt: skip
     assert np.isfinite(told["held_out"]["loss"])
+    half = "--precision=mixed_float16" in ablation
+    assert told["precision"] == ("mixed_float16" if half else "float32")
     without = {"--nonext_sentence", "--left_to_right"} & {*ablation}
     assert ("next_sentence_accuracy" in told["held_out"]) == (not without)
     assert (tmp_path / "out" / "saved_model").exists() == ("--left_to_right" not in ablation)
