@@ -30,7 +30,7 @@ def table(path, rows, columns=("text", "label"), end="\n"):
     path.write_text(end.join(lines) + end, encoding="utf-8-sig", newline="")
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("jit_compile", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_tables_of_named_columns(tmp_path, preset, jit_compile):
     data, out = tmp_path / "data", tmp_path / "out"
     data.mkdir()

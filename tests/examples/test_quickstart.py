@@ -132,6 +132,7 @@ def test_the_same_seed_gives_the_same_numbers(finished, corpus_dir, tmp_path):
     assert first == again
 
 
+@pytest.mark.slow
 def test_no_steps_is_no_pretraining(corpus_dir, tmp_path):
     done = run_quickstart(tmp_path / "out", corpus_dir=corpus_dir, steps=0, draws=1)
     metrics = metrics_of(done.stdout)

@@ -54,6 +54,7 @@ def test_it_trains_as_without(parts):
     assert [len(compiled_functions(each, rows)) for each in trainers] == [0, 1]
 
 
+@pytest.mark.slow
 def test_two_replicas_train_as_one_without(tmp_path):
     flags = ["--task=classifier", "--dropout=0", "--optimizer=sgd", "--rate=0.1", "--steps=20"]
     flags += ["--batch_size=32"]
@@ -83,6 +84,7 @@ class Interrupt(keras.callbacks.Callback):
             raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 def test_dropout_draws_anew_and_goes_on_after_an_interruption(tmp_path):
     def begin(folder, callbacks):
         task = pretraining(sequence_length=LENGTH, hidden_dropout_prob=0.3)
