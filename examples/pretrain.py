@@ -13,8 +13,9 @@ The texts are tokenized once, into `OUT/tokens` or `--cache_dir`, and read from 
 time, so they may be larger than memory. With `--tokenize_only` nothing else is done: so one host
 can do it for all that share the folder.
 
-In `OUT` are the model (`pretraining.keras`, `saved_model`), a model card (`README.md`),
-`metrics.json` and a learning curve. The last line is JSON.
+In `OUT` are the model (`pretraining.keras`, `saved_model` and, with the `hub` extra, `preset`, from
+which the fine-tuning scripts go on), a model card (`README.md`), `metrics.json` and a learning
+curve. The last line is JSON.
 """
 
 import contextlib
@@ -31,7 +32,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 from absl import app, flags, logging
-from pretraining_report import draw_curve, write_card
+from pretraining_report import draw_curve, write_card, write_preset
 
 import keras_bert_zoo as kbz
 from keras_bert_zoo.datasets.corpus_folder import CorpusFolder
@@ -267,9 +268,9 @@ def main(_):
         if not trainer.is_chief:
             return
         task.save(output / "pretraining.keras")
-        task.save_to_preset(output / "preset")
-        if not FLAGS.left_to_right:  # What it has learnt to fill are texts that go on.
+        if not FLAGS.left_to_right:  # It sees nothing after a [MASK], so it fills none.
             task.export(output / "saved_model")
+        write_preset(output / "preset", task)
     report = {
         "held_out": {name: value for name, value in measure.curve[-1].items() if name != "step"},
         "steps": FLAGS.num_train_steps,

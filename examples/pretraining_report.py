@@ -1,4 +1,4 @@
-"""What `pretrain.py` leaves of a run for people: a model card and a learning curve."""
+"""What `pretrain.py` leaves of a run: a model card, a learning curve, a folder for other tools."""
 
 import json
 import time
@@ -24,6 +24,14 @@ def draw_curve(path, curve):
     axis.set(xlabel="step", ylabel="held-out masked-word loss")
     figure.savefig(path)
     pyplot.close(figure)
+
+
+def write_preset(path, task):
+    """Writes a Hugging Face folder; a long training is not to end in an error for want of it."""
+    try:
+        task.save_to_preset(path)
+    except ImportError as error:
+        logging.warning("No %s: %s", path, error)
 
 
 def write_card(path, report, rows):

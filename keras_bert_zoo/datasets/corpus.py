@@ -46,8 +46,7 @@ class PretrainingCorpus:
         """Tokenizes documents.
 
         Args:
-            documents: each the sentences of one, e.g. from `read_documents`; a string is a
-                document of one sentence.
+            documents: each the sentences of one, e.g. from `read_documents`.
             tokenizer: a `WordPieceTokenizer` with a vocabulary.
             verbose: whether to show a progress bar.
 

@@ -167,7 +167,11 @@ def read_index(folder: pathlib.Path) -> dict | None:
 
 
 def tokenizer_checksum(tokenizer) -> str:
-    """SHA-256 of what decides a tokenizer's ids: settings and vocabulary."""
+    """SHA-256 of what decides a tokenizer's ids: settings, vocabulary, and version of Unicode."""
     config = {k: v for k, v in tokenizer.get_config().items() if k not in ("name", "dtype")}
-    told = json.dumps([config, list(tokenizer.vocabulary)], sort_keys=True, default=str)
+    told = json.dumps(
+        [config, list(tokenizer.vocabulary), tokenizer.unicode_version],
+        sort_keys=True,
+        default=str,
+    )
     return hashlib.sha256(told.encode()).hexdigest()

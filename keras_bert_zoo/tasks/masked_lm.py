@@ -34,8 +34,8 @@ class MaskedLM(Task):
     Over a causal encoder (`is_decoder` in its config) it is a left-to-right language model. Feed it
     ids of whole texts, nothing masked, with `masked_positions` 0 to n - 2 of a row's n tokens and,
     as `masked_ids`, the tokens that follow them, as `pretraining_dataset(..., left_to_right=True)`
-    makes them. It has no gaps to fill: `fit` on texts alone,
-    `fill` and `export` raise a ValueError.
+    makes them. It has no gaps to fill: `fit` on texts alone, `fill` and `export` raise a
+    ValueError.
 
     Args:
         encoder: the encoder.

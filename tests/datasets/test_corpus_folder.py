@@ -194,7 +194,9 @@ def never():
     yield
 
 
-def test_what_is_there_is_not_made_again_but_for_other_text(tmp_path, documents, tokenizer):
+def test_what_is_there_is_not_made_again_but_for_other_text(
+    tmp_path, documents, tokenizer, monkeypatch
+):
     folder, text = tmp_path / "corpus", tmp_path / "text.txt"
     text.write_text("a film", encoding="utf-8")
     made = {"made_of": {"files": describe_files(text)}}
@@ -213,6 +215,9 @@ def test_what_is_there_is_not_made_again_but_for_other_text(tmp_path, documents,
     with pytest.raises(ValueError, match="another vocabulary"):
         CorpusFolder(folder, WordPieceTokenizer(VOCABULARY, lowercase=False))
     assert CorpusFolder.write(folder, iter(documents), other, **made).document_count == 60
+    monkeypatch.setattr(WordPieceTokenizer, "unicode_version", "1.0.0")
+    with pytest.raises(ValueError, match="another vocabulary or other settings"):
+        CorpusFolder(folder, other)
 
 
 def test_damage_is_named(tmp_path, documents, tokenizer):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from conftest import ROOT
 from scripts import run
-from tiny import VOCABULARY, WORDS, tiny_config
+from tiny import VOCABULARY, WORDS, tiny_config, tiny_encoder, tiny_preprocessor
 
 import keras_bert_zoo as kbz
 
@@ -118,3 +118,12 @@ def test_wrong_phases_are_told(tmp_path, flags):
     told = run("pretrain.py", *flags, f"--output_dir={tmp_path}/out", "--phases=16:0.5",
                check=False)  # fmt: skip
     assert "add up to 1" in told
+
+
+def test_a_training_does_not_end_in_an_error_for_want_of_safetensors(tmp_path, monkeypatch, caplog):
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    from pretraining_report import write_preset
+
+    monkeypatch.setitem(sys.modules, "safetensors", None)
+    write_preset(tmp_path / "preset", kbz.MaskedLM(tiny_encoder(), tiny_preprocessor()))
+    assert "keras-bert-zoo[hub]" in caplog.text and not (tmp_path / "preset").exists()
