@@ -1,4 +1,4 @@
-"""Dropout that draws another mask on each replica."""
+"""Dropout that draws another mask on each replica, and draws it fast."""
 
 import keras
 import tensorflow as tf
@@ -11,6 +11,9 @@ class Dropout(keras.layers.Dropout):
     Keras draws from one seed state that `tf.distribute` mirrors, so all replicas would drop the
     same places of their part of the batch. The replica's number is mixed into the seed; on the
     first replica, and without a strategy, nothing changes.
+
+    A place takes 16 random bits, so the rate is rounded to a multiple of 2^-16. Keras takes a
+    float, which costs twice the time, and rounds to 2^-7 where that is a bfloat16.
     """
 
     def call(self, inputs, training=False):
@@ -22,9 +25,12 @@ class Dropout(keras.layers.Dropout):
             replica = tf.cast(context.replica_id_in_sync_group, seed.dtype)
             # An odd constant, so that neighbouring replicas differ in many bits of the seed.
             seed = seed + replica * tf.constant([0, 0x9E3779B1], seed.dtype)
-        return tf.nn.experimental.stateless_dropout(
-            inputs, self.rate, seed=seed, noise_shape=self.noise_shape
-        )
+        sizes = tf.shape(inputs)
+        if self.noise_shape is not None:
+            sizes = [sizes[i] if n is None else n for i, n in enumerate(self.noise_shape)]
+        scale = 1.0 / (1.0 - self.rate) if self.rate < 1 else 0.0
+        scaled = inputs * tf.constant(scale, inputs.dtype)
+        return tf.where(_kept(sizes, self.rate, seed), scaled, tf.zeros([], inputs.dtype))
 
     def save_own_variables(self, store):
         if self.rate > 0:
@@ -33,3 +39,11 @@ class Dropout(keras.layers.Dropout):
     def load_own_variables(self, store):
         if self.rate > 0 and "seed_state" in store.keys():  # noqa: SIM118 (a store is no dict)
             self.seed_generator.state.assign(store["seed_state"])
+
+
+def _kept(sizes, rate, seed):
+    """Draws which places are kept: bool, of the sizes."""
+    count = tf.reduce_prod(sizes)
+    words = tf.random.stateless_uniform([(count + 1) // 2], seed, None, None, tf.int32)
+    halves = tf.reshape(tf.bitcast(words, tf.uint16), [-1])[:count]
+    return tf.reshape(halves, sizes) >= tf.constant(min(round(rate * 2**16), 2**16 - 1), tf.uint16)

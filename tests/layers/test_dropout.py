@@ -18,6 +18,50 @@ def test_rate_and_scale():
     assert (values == 0).mean() == pytest.approx(0.3, abs=0.03)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("rate", [0.1, 1e-3, 1 - 1e-3])
+def test_the_rate_is_exact_in_every_dtype(rate, dtype):
+    """A bfloat16 in [0, 1) has 128 values, of which 0.1 would drop 13: a rate of 0.1016."""
+    values = Dropout(rate, seed=1, dtype=dtype)(tf.ones((1000, 4000), dtype), training=True)
+    dropped = np.mean(tf.cast(values, "float32").numpy() == 0)
+    assert abs(dropped - rate) < 5 * np.sqrt(rate * (1 - rate) / 4e6)
+
+
+@pytest.mark.parametrize("rate", [1e-9, 1 - 1e-9, 1])
+def test_the_ends_of_the_rates(rate):
+    layer, x = Dropout(rate, seed=1), tf.constant(ONES)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        values = layer(x, training=True)
+    for found in (values, tape.gradient(values, x)):
+        assert np.isfinite(found).all() and np.mean(np.not_equal(found, 0)) == (rate < 0.5)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3, 1, 5), (7,), (0, 4), (2, 3, 5, 7)])
+def test_any_shape_and_the_gradient_is_the_mask(shape):
+    layer, x = Dropout(0.25, seed=2), tf.ones(shape)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        values = layer(x, training=True)
+    assert values.shape == shape
+    np.testing.assert_array_equal(tape.gradient(values, x), values)
+
+
+@pytest.mark.parametrize("noise_shape", [(4, 1, 6), (None, 1, None)])
+def test_a_shape_of_its_own_for_the_mask(noise_shape):
+    values = Dropout(0.5, noise_shape, seed=3)(np.ones((4, 9, 6), "float32"), training=True).numpy()
+    assert (values == values[:, :1]).all()
+    assert 4 < (values[:, 0] == 0).sum() < 20
+
+
+def test_neighbouring_places_are_independent():
+    """Two places share a random word."""
+    dropped = Dropout(0.1, seed=4)(np.ones(4_000_000, "float32"), training=True).numpy() == 0
+    for step in (1, 2, 3, 4, 8):
+        both = np.mean(dropped[step:] & dropped[:-step])
+        assert both == pytest.approx(0.01, abs=5 * np.sqrt(0.01 / 4e6))
+
+
 @pytest.mark.parametrize("training", [False, None])
 def test_does_nothing_outside_training(training):
     np.testing.assert_array_equal(Dropout(0.5)(ONES, training=training), ONES)
