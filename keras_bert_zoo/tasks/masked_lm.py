@@ -7,6 +7,7 @@ import tensorflow as tf
 from keras_bert_zoo.encoders.transformer import TransformerEncoder, encoder_inputs
 from keras_bert_zoo.layers.masked_lm import MaskedLMTransform, OutputBias
 from keras_bert_zoo.tasks.base import Task
+from keras_bert_zoo.tasks.cross_entropy import cross_entropy
 from keras_bert_zoo.tasks.inputs import text_columns
 from keras_bert_zoo.tasks.step import same_class, weighed
 from keras_bert_zoo.text.keyed_random import pass_key
@@ -86,9 +87,7 @@ class MaskedLM(Task):
                 f"{self.name} is trained on texts alone, or on ids with a dict of `masked_ids` and "
                 f"`masked_weights` as targets. Received targets: {y!r:.200}"
             )
-        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
-            labels=y["masked_ids"], logits=outputs["masked_lm_logits"]
-        )
+        losses = cross_entropy(outputs["masked_lm_logits"], y["masked_ids"])
         return {"masked_lm_loss": weighed(losses, y["masked_weights"])}
 
     def score_terms(self, x, y, outputs, sample_weight):
