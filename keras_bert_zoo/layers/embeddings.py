@@ -22,7 +22,7 @@ class TokenEmbedding(keras.layers.ReversibleEmbedding):
 
     def call(self, inputs, reverse=False):
         if reverse:
-            return super().call(inputs, reverse=True)
+            return self._product(inputs)
         known = (inputs >= 0) & (inputs < self.input_dim)
         message = (
             f"Token ids must be rows of the token table, 0 to {self.input_dim - 1} (`vocab_size`): "
@@ -37,6 +37,18 @@ class TokenEmbedding(keras.layers.ReversibleEmbedding):
         if inputs.shape[-1] is None:
             return vectors  # XLA is refused for these.
         return tf.where(known[..., tf.newaxis], vectors, tf.constant(float("nan"), vectors.dtype))
+
+    def _product(self, vectors):
+        """The product with the transposed table, which nothing transposes here or in its gradient.
+
+        The base class does, and the gradient of a table of 30,522 rows is slow to transpose.
+        """
+        if not self.tie_weights or self.logit_soft_cap is not None or self.reverse_dtype:
+            return super().call(vectors, reverse=True)
+        rows = tf.reshape(vectors, (-1, self.output_dim))
+        table = ops.cast(self.embeddings, vectors.dtype)
+        logits = tf.matmul(rows, table, transpose_b=True)
+        return tf.reshape(logits, (*ops.shape(vectors)[:-1], self.input_dim))
 
 
 @keras.saving.register_keras_serializable(package="keras_bert_zoo")

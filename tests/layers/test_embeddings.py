@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_bert_zoo.layers.embeddings import EmbeddingSum
+from keras_bert_zoo.layers.embeddings import EmbeddingSum, TokenEmbedding
 
 WIDTH = 6
 
@@ -41,6 +41,42 @@ def plain(layer, vectors, segments=None):
     if layer.projection is not None:
         x = x @ to_numpy(layer.projection.kernel) + to_numpy(layer.projection.bias)
     return x
+
+
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16", "mixed_float16"])
+@pytest.mark.parametrize("shape", [(3, WIDTH), (2, 5, WIDTH), (2, 0, WIDTH)])
+def test_the_product_with_the_table_and_its_gradient(policy, shape):
+    layer = TokenEmbedding(7, WIDTH, dtype=policy)
+    layer.build()
+    x = tf.cast(np.random.default_rng(0).normal(size=shape), layer.compute_dtype)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        logits = layer(x, reverse=True)
+    assert logits.shape == (*shape[:-1], 7) and logits.dtype == layer.compute_dtype
+    table, vectors = to_numpy(layer.embeddings), to_numpy(x)
+    to_x, to_table = tape.gradient(logits, [x, layer.embeddings.value])
+    tolerance = {"atol": 1e-6} if policy == "float32" else {"rtol": 2e-2, "atol": 2e-2}
+    np.testing.assert_allclose(to_numpy(logits), vectors @ table.T, **tolerance)
+    np.testing.assert_allclose(to_numpy(to_x), np.broadcast_to(table.sum(0), shape), **tolerance)
+    sums = vectors.reshape(-1, WIDTH).sum(axis=0)
+    np.testing.assert_allclose(to_numpy(to_table), np.tile(sums, (7, 1)), **tolerance)
+    assert to_table.dtype == "float32"
+
+
+@pytest.mark.parametrize(
+    "settings", [{"tie_weights": False}, {"logit_soft_cap": 0.5}, {"reverse_dtype": "float64"}]
+)
+def test_the_product_keeps_the_settings_of_the_base_class(settings):
+    layer = TokenEmbedding(7, WIDTH, **settings)
+    layer.build()
+    base = keras.layers.ReversibleEmbedding(7, WIDTH, **settings)
+    base.build()
+    for weight, value in zip(base.weights, layer.weights, strict=True):
+        weight.assign(value)
+    x = np.random.default_rng(0).normal(size=(2, 5, WIDTH)).astype("float32")
+    found, expected = (each(x, reverse=True) for each in (layer, base))
+    assert found.dtype == expected.dtype
+    np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize("epsilon", [1e-12, 0.5])
