@@ -75,7 +75,7 @@ class AdamW(keras.optimizers.AdamW):
         dtype = variable.dtype
         learning_rate = tf.cast(learning_rate, dtype) * self._multipliers[index]
         if self.weight_decay is not None and self._use_weight_decay(variable):
-            variable.assign_sub(variable * self.weight_decay * learning_rate)
+            variable.assign_sub(variable * (self.weight_decay * learning_rate))
         step = tf.cast(self.iterations + 1, dtype) if self.bias_correction else None
         beta_1, beta_2 = tf.constant(self.beta_1, dtype), tf.constant(self.beta_2, dtype)
         power_1, power_2 = (0.0, 0.0) if step is None else (beta_1**step, beta_2**step)

@@ -183,9 +183,9 @@ class SteppedModel(keras.Model):
         if self.clip_norm is not None:
             # Gradients of a scaled loss are clipped at the norm scaled likewise.
             limit = self.optimizer.scale_loss(tf.constant(self.clip_norm, tf.float32))
-            squares = [tf.reduce_sum(tf.square(g)) for g in gradients if g is not None]
-            # Heads are float32 under any policy, so dtypes may differ.
-            norm = tf.sqrt(tf.add_n([tf.cast(square, tf.float32) for square in squares]))
+            squares = [tf.nn.l2_loss(g) for g in gradients if g is not None]
+            # Heads are float32 under any policy, so dtypes may differ. An l2_loss is half a square.
+            norm = tf.sqrt(2.0 * tf.add_n([tf.cast(square, tf.float32) for square in squares]))
             factor = limit / tf.maximum(norm, limit)
             gradients = [None if g is None else g * tf.cast(factor, g.dtype) for g in gradients]
         weights = self.trainable_weights
