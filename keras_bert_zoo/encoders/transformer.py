@@ -8,7 +8,7 @@ from keras_bert_zoo.checkpoints.saving import save_preset
 from keras_bert_zoo.config import EncoderConfig
 from keras_bert_zoo.layers.embeddings import EmbeddingSum, TokenEmbedding
 from keras_bert_zoo.layers.initializers import TruncatedNormal, undrawn
-from keras_bert_zoo.layers.pooler import Pooler
+from keras_bert_zoo.layers.pooler import PooledPlace, Pooler
 from keras_bert_zoo.layers.transformer import TransformerBlock
 
 
@@ -128,6 +128,50 @@ class TransformerEncoder(keras.Model):
         self.output_attentions = output_attentions
         self.token_embedding = token_embedding
         self._policy = policy
+        self._hidden_states = hidden_states
+
+    def read(self, inputs: dict, positions=None, pooled: bool = True) -> dict:
+        """Wires the encoder to a head that reads but a few of its vectors.
+
+        All that a last block does after its keys and values is done for those vectors alone, which
+        spares a head that reads one vector a row five sixths of that block, and gives the same as
+        the outputs of the whole encoder.
+
+        Args:
+            inputs: symbolic inputs of the encoder, by name.
+            positions: symbolic int32 tensor (B, P): the places that are read; `None` for none.
+            pooled: whether the pooled vector is read.
+
+        Returns:
+            A dict of symbolic outputs: `sequence_output`, (B, P, H), if `positions` are given, and
+            `pooled_output`, (B, H), if `pooled`.
+
+        Raises:
+            ValueError: if neither is read.
+        """
+        if positions is None and not pooled:
+            raise ValueError("`positions` are needed where the pooled vector is not read.")
+        reads_sequence = positions is not None
+        blocks, causal = self.config.num_hidden_layers, self.config.is_decoder
+        if pooled:
+            positions = PooledPlace(causal, name="pooled_place")(inputs["padding_mask"], positions)
+        places = keras.Input((None,), dtype="int32", name="places")
+        if blocks == 0:
+            x = keras.ops.take_along_axis(self._hidden_states[0], places[:, :, None], axis=1)
+        else:
+            x = self.get_layer(f"block_{blocks - 1}")(
+                self._hidden_states[-2],
+                padding_mask=self.input["padding_mask"],
+                causal=causal,
+                positions=places,
+            )
+        outputs = {}
+        if reads_sequence:
+            outputs["sequence_output"] = x[:, 1:] if pooled else x
+        if pooled:
+            outputs["pooled_output"] = self.get_layer("pooler")(x)
+        reader = keras.Model({**self.input, "places": places}, outputs, name=f"{self.name}_reader")
+        return reader({**inputs, "places": positions})
 
     def compile(self, *args, jit_compile=False, **kwargs):
         check_jit(jit_compile, self.sequence_length)

@@ -3,6 +3,7 @@
 import math
 
 import keras
+import tensorflow as tf
 from keras import ops
 
 from keras_bert_zoo.layers.dropout import Dropout
@@ -27,11 +28,13 @@ class SelfAttention(keras.layers.Layer):
         causal: bool; if true, a position sees only itself and those before it.
         block_ids: int tensor (B, L): positions see only those of the same number, so that several
             texts can be packed in one row.
+        positions: int tensor (B, P): the places whose vectors are asked for; `None` for all. The
+            others are seen all the same.
         return_probabilities: bool; if true, the probabilities come along.
 
     Returns:
         A float tensor (B, L, H); with `return_probabilities`, a pair of it and the probabilities
-        (B, A, L, L), as they are before dropout.
+        (B, A, L, L), as they are before dropout. With `positions`, (B, P, H) and (B, A, P, L).
 
     Raises:
         ValueError: if `num_heads` does not divide H.
@@ -76,16 +79,18 @@ class SelfAttention(keras.layers.Layer):
         padding_mask=None,
         causal=False,
         block_ids=None,
+        positions=None,
         return_probabilities=False,
         training=None,
     ):
-        query, key, value = (
-            self._split_heads(x) for x in ops.split(self.query_key_value(inputs), 3, axis=-1)
-        )
+        query, key, value = ops.split(self.query_key_value(inputs), 3, axis=-1)
+        if positions is not None:
+            query = tf.gather(query, positions, batch_dims=1)
+        query, key, value = (self._split_heads(x) for x in (query, key, value))
         # Scaling the queries costs L*D products a head, scaling the scores L*L.
         query = query * ops.cast(1.0 / math.sqrt(self.head_size), query.dtype)
         scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2)))
-        visible = _visible(inputs, padding_mask, causal, block_ids)
+        visible = _visible(inputs, padding_mask, causal, block_ids, positions)
         if visible is not None:
             # Finite in every dtype, and so low that the softmax underflows to 0.
             hidden = -3e4 if scores.dtype == "float16" else -1e9
@@ -114,16 +119,20 @@ def _reshape_rest(x, *rest):
     return ops.reshape(x, (batch if x.shape[1] is None else -1, length, *rest))
 
 
-def _visible(inputs, padding_mask, causal, block_ids):
-    """Which keys a query may see: bool, broadcastable to (B, 1, L, L), or `None` for all."""
+def _visible(inputs, padding_mask, causal, block_ids, positions):
+    """Which keys a query may see: bool, broadcastable to (B, 1, P, L), or `None` for all."""
     parts = []
     if padding_mask is not None:
         parts.append(ops.cast(padding_mask, "bool")[:, None, None, :])
     if causal:
         order = ops.arange(ops.shape(inputs)[1])
-        parts.append(order[None, None, None, :] <= order[None, None, :, None])
+        own = order[None] if positions is None else positions
+        parts.append(order[None, None, None, :] <= own[:, None, :, None])
     if block_ids is not None:
-        parts.append(block_ids[:, None, None, :] == block_ids[:, None, :, None])
+        own = block_ids
+        if positions is not None:
+            own = tf.gather(block_ids, positions, batch_dims=1)
+        parts.append(block_ids[:, None, None, :] == own[:, None, :, None])
     visible = None
     for part in parts:
         visible = part if visible is None else ops.logical_and(visible, part)

@@ -1,7 +1,6 @@
 """The masked-language-model head: all of it but the token table, which it shares."""
 
 import keras
-from keras import ops
 
 from keras_bert_zoo.layers.activations import get_activation
 from keras_bert_zoo.layers.initializers import TruncatedNormal
@@ -9,10 +8,9 @@ from keras_bert_zoo.layers.initializers import TruncatedNormal
 
 @keras.saving.register_keras_serializable(package="keras_bert_zoo")
 class MaskedLMTransform(keras.layers.Layer):
-    """Gathers the masked positions and transforms them: `LayerNorm(activation(W x + b))`.
+    """Transforms the vectors at masked positions: `LayerNorm(activation(W x + b))`.
 
-    The product with the transposed token table and `OutputBias` follow. Gathering comes first, so
-    that the product as wide as the vocabulary runs over the masked positions alone.
+    The product with the transposed token table and `OutputBias` follow.
 
     Args:
         units: width of the token table, which is the width of the output.
@@ -21,8 +19,7 @@ class MaskedLMTransform(keras.layers.Layer):
         initializer_range: standard deviation of the truncated normal initializer.
 
     Call arguments:
-        sequence_output: float tensor (B, L, H).
-        masked_positions: int tensor (B, P).
+        inputs: float tensor (B, P, H).
 
     Returns:
         A float tensor (B, P, units).
@@ -52,16 +49,15 @@ class MaskedLMTransform(keras.layers.Layer):
             epsilon=epsilon, dtype=self.dtype_policy, name="layer_norm"
         )
 
-    def build(self, sequence_output_shape, masked_positions_shape):
-        self.dense.build(sequence_output_shape)
-        self.layer_norm.build((*masked_positions_shape, self.units))
+    def build(self, inputs_shape):
+        self.dense.build(inputs_shape)
+        self.layer_norm.build((*inputs_shape[:-1], self.units))
 
-    def call(self, sequence_output, masked_positions):
-        gathered = ops.take_along_axis(sequence_output, masked_positions[:, :, None], axis=1)
-        return self.layer_norm(self.dense(gathered))
+    def call(self, inputs):
+        return self.layer_norm(self.dense(inputs))
 
-    def compute_output_shape(self, sequence_output_shape, masked_positions_shape):
-        return (*masked_positions_shape, self.units)
+    def compute_output_shape(self, inputs_shape):
+        return (*inputs_shape[:-1], self.units)
 
     def get_config(self):
         activation = self.activation

@@ -1,6 +1,7 @@
 """The vector that stands for the whole input."""
 
 import keras
+import tensorflow as tf
 from keras import ops
 
 from keras_bert_zoo.layers.initializers import TruncatedNormal
@@ -42,10 +43,43 @@ class Pooler(keras.layers.Layer):
     def call(self, sequence_output, padding_mask=None):
         if padding_mask is None:
             return self.dense(ops.take(sequence_output, 0, axis=1))
-        places = ops.arange(ops.shape(padding_mask)[1])
-        last = ops.max(ops.where(ops.cast(padding_mask, "bool"), places, 0), axis=1)
-        pooled = ops.take_along_axis(sequence_output, last[:, None, None], axis=1)
-        return self.dense(ops.squeeze(pooled, axis=1))
+        return self.dense(tf.gather(sequence_output, _last_real(padding_mask), batch_dims=1))
 
     def get_config(self):
         return super().get_config() | {"initializer_range": self.initializer_range}
+
+
+@keras.saving.register_keras_serializable(package="keras_bert_zoo")
+class PooledPlace(keras.layers.Layer):
+    """The place that `Pooler` pools, followed by others.
+
+    Args:
+        last: whether that is the last real token, as under a causal mask; by default the first.
+
+    Call arguments:
+        padding_mask: int or bool tensor (B, L), nonzero at real tokens.
+        positions: int tensor (B, P), other places; `None` for none.
+
+    Returns:
+        An int32 tensor (B, 1 + P).
+    """
+
+    def __init__(self, last: bool = False, **kwargs):
+        super().__init__(**kwargs)
+        self.last = bool(last)
+
+    def call(self, padding_mask, positions=None):
+        place = _last_real(padding_mask) if self.last else ops.zeros_like(padding_mask[:, 0])
+        place = ops.cast(place, "int32")[:, None]
+        if positions is None:
+            return place
+        return ops.concatenate([place, ops.cast(positions, "int32")], axis=1)
+
+    def get_config(self):
+        return super().get_config() | {"last": self.last}
+
+
+def _last_real(padding_mask):
+    """The place of each row's last real token, int32 (B,); 0 in a row without any."""
+    places = ops.arange(ops.shape(padding_mask)[1])
+    return ops.max(ops.where(ops.cast(padding_mask, "bool"), places, 0), axis=1)

@@ -1,6 +1,7 @@
 """The post-norm transformer block."""
 
 import keras
+import tensorflow as tf
 
 from keras_bert_zoo.layers.activations import get_activation
 from keras_bert_zoo.layers.attention import SelfAttention
@@ -27,10 +28,11 @@ class TransformerBlock(keras.layers.Layer):
     Call arguments:
         inputs: float tensor (B, L, H).
         padding_mask, causal, block_ids, return_probabilities: as `SelfAttention` takes them.
+        positions: int tensor (B, P): the places whose vectors are computed; `None` for all.
 
     Returns:
-        A float tensor (B, L, H); with `return_probabilities`, a pair of it and the attention
-        probabilities (B, A, L, L).
+        A float tensor (B, L, H), or (B, P, H); with `return_probabilities`, a pair of it and the
+        attention probabilities (B, A, L, L), or (B, A, P, L).
     """
 
     def __init__(
@@ -79,6 +81,7 @@ class TransformerBlock(keras.layers.Layer):
         padding_mask=None,
         causal=False,
         block_ids=None,
+        positions=None,
         return_probabilities=False,
         training=None,
     ):
@@ -87,9 +90,12 @@ class TransformerBlock(keras.layers.Layer):
             padding_mask=padding_mask,
             causal=causal,
             block_ids=block_ids,
+            positions=positions,
             return_probabilities=True,
             training=training,
         )
+        if positions is not None:
+            inputs = tf.gather(inputs, positions, batch_dims=1)
         x = self.attention_norm(inputs + self.dropout(attended, training=training))
         fed_forward = self.output_dense(self.intermediate(x))
         x = self.output_norm(x + self.dropout(fed_forward, training=training))

@@ -71,7 +71,7 @@ class TextClassifier(Task):
         inputs = encoder_inputs(encoder.sequence_length)
         outputs = dense_head(
             encoder,
-            encoder(inputs)["pooled_output"],
+            encoder.read(inputs)["pooled_output"],
             len(labels) if labels else 1,
             dropout,
             name=self.head_name,

@@ -60,7 +60,7 @@ class MaskedLM(Task):
         seed: int = 0,
         **kwargs,
     ):
-        inputs, _, logits = masked_lm_graph(encoder)
+        inputs, _, logits = masked_lm_graph(encoder, pooled=False)
         super().__init__(
             encoder,
             preprocessor,
@@ -231,17 +231,22 @@ class MaskedLM(Task):
         return super().get_config() | {"seed": self.seed}
 
 
-def masked_lm_graph(encoder: TransformerEncoder):
+def masked_lm_graph(encoder: TransformerEncoder, pooled: bool):
     """Wires the masked-language-model head to an encoder.
 
+    Args:
+        encoder: the encoder.
+        pooled: whether the pooled vector is read too.
+
     Returns:
-        `(inputs, encoded, logits)`: the symbolic inputs by name, the encoder's outputs by name,
-        and the logits, float32 (B, P, V).
+        `(inputs, encoded, logits)`: the symbolic inputs by name, what `encoder.read` gives, and
+        the logits, float32 (B, P, V).
     """
     config = encoder.config
     inputs = encoder_inputs(encoder.sequence_length)
-    encoded = encoder(dict(inputs))
-    inputs["masked_positions"] = keras.Input((None,), dtype="int32", name="masked_positions")
+    positions = keras.Input((None,), dtype="int32", name="masked_positions")
+    encoded = encoder.read(inputs, positions, pooled)
+    inputs = inputs | {"masked_positions": positions}
     policy = encoder.token_embedding.dtype_policy
     transform = MaskedLMTransform(
         config.embedding_size or config.hidden_size,
@@ -251,7 +256,7 @@ def masked_lm_graph(encoder: TransformerEncoder):
         dtype=policy,
         name="masked_lm_transform",
     )
-    x = transform(encoded["sequence_output"], inputs["masked_positions"])
+    x = transform(encoded["sequence_output"])
     x = encoder.token_embedding(x, reverse=True)
     # Logits and loss are float32 under any policy.
     return inputs, encoded, OutputBias(dtype="float32", name="masked_lm_bias")(x)

@@ -64,7 +64,7 @@ class MultipleChoice(Task):
         }
         # Not named: a fold has nothing to save.
         rows = {name: FoldChoices()(tensor) for name, tensor in inputs.items()}
-        scores = dense_head(encoder, encoder(rows)["pooled_output"], 1, dropout)
+        scores = dense_head(encoder, encoder.read(rows)["pooled_output"], 1, dropout)
         outputs = UnfoldChoices(dtype="float32")(scores, inputs["padding_mask"])
         super().__init__(
             encoder,

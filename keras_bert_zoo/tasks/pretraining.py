@@ -41,7 +41,7 @@ class Pretraining(MaskedLM):
             super().__init__(encoder, preprocessor, seed=seed, **kwargs)
             self.next_sentence = False
             return
-        inputs, encoded, logits = masked_lm_graph(encoder)
+        inputs, encoded, logits = masked_lm_graph(encoder, pooled=True)
         sentence_logits = dense_head(
             encoder, encoded["pooled_output"], 2, name="next_sentence_logits"
         )

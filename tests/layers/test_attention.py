@@ -89,6 +89,20 @@ def test_equals_plain_numpy(inputs, name):
     assert shares.max() > 0.8 or name == "none"  # The figures are no near-uniform averages.
 
 
+@pytest.mark.parametrize("name", MASKS)
+def test_some_positions_are_as_among_all(inputs, name):
+    layer = make_layer()
+    positions = np.array([[0, 6, 3], [5, 5, 0], [1, 2, 0]], np.int32)
+    outputs, probabilities = layer(
+        inputs, positions=positions, return_probabilities=True, **MASKS[name]
+    )
+    rows = np.arange(BATCH)[:, None]
+    expected, shares = plain(layer, inputs, visible_keys(**MASKS[name]))
+    np.testing.assert_allclose(to_numpy(outputs), expected[rows, positions], atol=2e-6)
+    shares = shares.transpose(0, 2, 1, 3)[rows, positions].transpose(0, 2, 1, 3)
+    np.testing.assert_allclose(to_numpy(probabilities), shares, atol=1e-6)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16", "mixed_float16", "float16"])
 @pytest.mark.parametrize("name", [name for name in MASKS if name != "none"])
 def test_hidden_keys_have_probability_exactly_zero(inputs, name, dtype):

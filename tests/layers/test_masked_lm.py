@@ -1,15 +1,13 @@
-"""The masked-language-model head: what is gathered, the transform, the bias."""
+"""The masked-language-model head: the transform, the bias."""
 
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from keras_bert_zoo.layers.activations import gelu_tanh
 from keras_bert_zoo.layers.masked_lm import MaskedLMTransform, OutputBias
 
 X = np.random.default_rng(0).normal(size=(3, 6, 5)).astype(np.float32)
-POSITIONS = np.array([[1, 4], [5, 0], [2, 2]], np.int32)
 
 
 def to_numpy(x):
@@ -18,7 +16,7 @@ def to_numpy(x):
 
 def make_transform(**settings):
     transform = MaskedLMTransform(4, **({"activation": "relu", "epsilon": 0.1} | settings))
-    transform.build((None, None, 5), (None, None))
+    transform.build((None, None, 5))
     for seed, weight in enumerate(transform.weights):
         weight.assign(np.random.default_rng(seed).normal(size=weight.shape))
     return transform
@@ -26,43 +24,26 @@ def make_transform(**settings):
 
 def test_equals_plain_numpy():
     transform = make_transform()
-    gathered = np.stack([X[row, positions] for row, positions in enumerate(POSITIONS)])
-    x = np.maximum(gathered @ to_numpy(transform.dense.kernel) + to_numpy(transform.dense.bias), 0)
+    x = np.maximum(X @ to_numpy(transform.dense.kernel) + to_numpy(transform.dense.bias), 0)
     x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 0.1)
     norm = transform.layer_norm
     expected = x * to_numpy(norm.gamma) + to_numpy(norm.beta)
-    np.testing.assert_allclose(to_numpy(transform(X, POSITIONS)), expected, atol=2e-6)
+    np.testing.assert_allclose(to_numpy(transform(X)), expected, atol=2e-6)
 
 
 def test_no_positions():
-    assert make_transform()(X, np.zeros((3, 0), np.int32)).shape == (3, 0, 4)
-
-
-def test_the_gradient_of_a_position_taken_twice_is_summed():
-    transform = make_transform()
-    once, twice = (np.array(p, np.int32) for p in ([[2], [2], [2]], [[2, 2], [2, 2], [2, 2]]))
-    gradients = []
-    for positions in (once, twice):
-        x = tf.constant(X)
-        with tf.GradientTape() as tape:
-            tape.watch(x)
-            total = tf.reduce_sum(transform(x, positions)[..., 0] ** 2)
-        gradients.append(tape.gradient(total, x).numpy())
-    np.testing.assert_allclose(gradients[1], 2 * gradients[0], rtol=1e-5, atol=1e-6)
-    assert np.abs(gradients[0][:, 2]).max() > 0
-    assert np.abs(np.delete(gradients[0], 2, axis=1)).max() == 0
+    assert make_transform()(X[:, :0]).shape == (3, 0, 4)
 
 
 @pytest.mark.parametrize("activation", ["gelu", gelu_tanh])
 def test_keras_file(tmp_path, activation):
-    x, positions = keras.Input((None, 5)), keras.Input((None,), dtype="int32")
-    bias = OutputBias(name="bias")
-    model = keras.Model([x, positions], bias(make_transform(activation=activation)(x, positions)))
+    x, bias = keras.Input((None, 5)), OutputBias(name="bias")
+    model = keras.Model(x, bias(make_transform(activation=activation)(x)))
     bias.bias.assign([1.0, 2.0, 3.0, 4.0])
     assert model.output_shape == (None, None, 4)
     model.save(tmp_path / "model.keras")
     again = keras.models.load_model(tmp_path / "model.keras")
-    before, after = (to_numpy(m([X, POSITIONS])) for m in (model, again))
+    before, after = (to_numpy(m(X)) for m in (model, again))
     np.testing.assert_array_equal(before, after)
 
 

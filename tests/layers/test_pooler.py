@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_bert_zoo.layers.pooler import Pooler
+from keras_bert_zoo.layers.pooler import PooledPlace, Pooler
 
 X = np.random.default_rng(0).normal(size=(3, 4, 5)).astype(np.float32)
 
@@ -37,3 +37,18 @@ def test_keras_file(tmp_path, length):
     assert again.layers[-1].initializer_range == 0.3
     before, after = (keras.ops.convert_to_numpy(m(X)) for m in (model, again))
     np.testing.assert_array_equal(before, after)
+
+
+MASK = np.array([[1, 1, 1, 1], [1, 1, 0, 0], [0, 0, 0, 0], [1, 0, 1, 0]])
+
+
+@pytest.mark.parametrize("dtype", ["int32", "bool"])
+@pytest.mark.parametrize("last, places", [(False, [0, 0, 0, 0]), (True, [3, 1, 0, 2])])
+def test_the_place_that_is_pooled_comes_first(last, places, dtype):
+    layer, others = PooledPlace(last), np.array([[3, 0], [1, 1], [0, 2], [2, 3]])
+    found = layer(MASK.astype(dtype))
+    assert found.dtype == "int32"
+    np.testing.assert_array_equal(found, np.array(places)[:, None])
+    found = layer(MASK.astype(dtype), others)
+    np.testing.assert_array_equal(found, np.concatenate([np.array(places)[:, None], others], 1))
+    assert PooledPlace.from_config(layer.get_config()).last == last

@@ -61,11 +61,9 @@ def test_a_choice_scores_as_a_pair_does():
 
 def test_the_encoder_runs_once_over_all_choices():
     task, shapes = made(), []
-    call = task.encoder.call
-    task.encoder.call = lambda x, **kwargs: (
-        shapes.append(x["token_ids"].shape),
-        call(x, **kwargs),
-    )[1]
+    table = task.encoder.token_embedding
+    call = table.call
+    table.call = lambda ids, **kwargs: (shapes.append(ids.shape), call(ids, **kwargs))[1]
     x, _ = batch_for("choice")
     task(x)
     assert shapes == [(24, 12)]
