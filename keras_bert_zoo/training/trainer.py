@@ -216,21 +216,8 @@ class Trainer:
         per_epoch = steps_per_epoch or total_steps
         progress = EpochMeans(self.stepper.names, self.task.loss_names)
         step = self._restore(progress)
-        if not self.is_chief:
-            callbacks = [each for each in callbacks if not isinstance(each, _WRITING)]
-        epochs = -(-total_steps // per_epoch)
-        calls = keras.callbacks.CallbackList(
-            list(callbacks), add_history=True, model=self.task, epochs=epochs, steps=per_epoch,
-            verbose=0,
-        )  # fmt: skip
-        self.task.stop_training = False
-        shown = self.is_chief if verbose == "auto" else bool(verbose)
-        bar = keras.utils.Progbar(
-            total_steps,
-            verbose=int(shown),
-            unit_name="step",
-            stateful_metrics=("loss", "rate", "tokens/s"),
-        )
+        calls = self._callback_list(callbacks, per_epoch, epochs=-(-total_steps // per_epoch))
+        bar = self._progress_bar(total_steps, verbose)
 
         def batches_from(step):
             return self.stepper.distribute(dataset_fn(step), of_worker)
@@ -239,6 +226,7 @@ class Trainer:
         saved_at = time.monotonic()
         nonfinite = NonfiniteSteps(self.nonfinite, self.max_nonfinite, self.task.optimizer)
         epoch_begun = None
+        self.task.stop_training = False
         calls.on_train_begin()
         with NotedSignal() as ended:
             while step < total_steps and not self.task.stop_training:
@@ -248,15 +236,9 @@ class Trainer:
                     epoch_begun = epoch
                 count = self._steps_to_do(step, total_steps, per_epoch)
                 calls.on_train_batch_begin(step % per_epoch)
-                start = time.perf_counter()
                 allowed = [place not in self._left_out for place in range(step, step + count)]
-                try:
-                    told = self.stepper.run(iterator, allowed)
-                except tf.errors.OutOfRangeError:
-                    raise ValueError(
-                        f"The data that begin at step {step} end before step {step + count}, and "
-                        f"{total_steps} are asked for: let `dataset_fn` repeat them."
-                    ) from None
+                start = time.perf_counter()
+                told = self._run_steps(iterator, allowed, step, total_steps)
                 seconds = time.perf_counter() - start
                 bad = nonfinite.tell(step, told, allowed)
                 if bad and self.nonfinite == "roll_back" and self.snapshots.steps:
@@ -270,33 +252,54 @@ class Trainer:
                 progress.add(told["sums"])
                 logs = progress.means()
                 calls.on_train_batch_end((step - 1) % per_epoch, logs)
-                shown_values = {
-                    "loss": logs["loss"],
-                    "rate": float(keras.ops.convert_to_numpy(self.task.optimizer.learning_rate)),
-                    "tokens/s": float(told["tokens"]) / max(seconds, 1e-9),
-                }
-                bar.update(step, list(shown_values.items()), finalize=step >= total_steps)
+                self._show(bar, step, logs["loss"], float(told["tokens"]) / max(seconds, 1e-9))
+                best = False
                 if step % per_epoch == 0 or step == total_steps:
                     if validation is not None:
                         logs |= {f"val_{k}": v for k, v in self._validate(validation).items()}
                     calls.on_epoch_end(epoch, logs)
                     progress.clear()
-                    if self._is_best(logs):
-                        self._best = {"step": step, "score": self._score(logs)}
-                        self._save(step, progress)
-                        saved_at = time.monotonic()
-                        continue
-                if ended.received is not None:
-                    self._save(step, progress)
-                    calls.on_train_end()
-                    raise SystemExit(128 + ended.received)
-                if step < total_steps and self._is_due(step, saved_at):
+                    best = self._note_best(step, logs)
+                stopped = ended.received is not None
+                if best or stopped or (step < total_steps and self._is_due(step, saved_at)):
                     self._save(step, progress)
                     saved_at = time.monotonic()
+                if stopped:
+                    calls.on_train_end()
+                    raise SystemExit(128 + ended.received)
         if self.snapshots is not None and step not in self.snapshots.steps:
             self._save(step, progress)
         calls.on_train_end()
         return self.task.history
+
+    def _callback_list(self, callbacks, per_epoch, epochs):
+        if not self.is_chief:
+            callbacks = [each for each in callbacks if not isinstance(each, _WRITING)]
+        return keras.callbacks.CallbackList(
+            list(callbacks), add_history=True, model=self.task, epochs=epochs, steps=per_epoch,
+            verbose=0,
+        )  # fmt: skip
+
+    def _progress_bar(self, total_steps, verbose):
+        shown = self.is_chief if verbose == "auto" else bool(verbose)
+        names = ("loss", "rate", "tokens/s")
+        return keras.utils.Progbar(
+            total_steps, verbose=int(shown), unit_name="step", stateful_metrics=names
+        )
+
+    def _show(self, bar, step, loss, tokens_per_second):
+        rate = float(keras.ops.convert_to_numpy(self.task.optimizer.learning_rate))
+        values = [("loss", loss), ("rate", rate), ("tokens/s", tokens_per_second)]
+        bar.update(step, values, finalize=step >= bar.target)
+
+    def _run_steps(self, iterator, allowed, step, total_steps):
+        try:
+            return self.stepper.run(iterator, allowed)
+        except tf.errors.OutOfRangeError:
+            raise ValueError(
+                f"The data that begin at step {step} end before step {step + len(allowed)}, and "
+                f"{total_steps} are asked for: let `dataset_fn` repeat them."
+            ) from None
 
     def _steps_to_do(self, step, total_steps, per_epoch):
         ends = [total_steps, (step // per_epoch + 1) * per_epoch, step + self.steps_per_call]
@@ -326,11 +329,15 @@ class Trainer:
         value = float(logs[f"val_{name}"])
         return -value if self.monitor.startswith("-") else value
 
-    def _is_best(self, logs):
+    def _note_best(self, step, logs):
+        """Whether the scores are the best so far, which is noted."""
         if self.monitor is None:
             return False
         score = self._score(logs)
-        return np.isfinite(score) and (self._best is None or score > self._best["score"])
+        best = np.isfinite(score) and (self._best is None or score > self._best["score"])
+        if best:
+            self._best = {"step": step, "score": score}
+        return best
 
     def _variables(self):
         groups = {"task": self.task.variables, "optimizer": self.task.optimizer.variables}
