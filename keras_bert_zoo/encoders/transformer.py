@@ -129,13 +129,15 @@ class TransformerEncoder(keras.Model):
         self.token_embedding = token_embedding
         self._policy = policy
         self._hidden_states = hidden_states
+        self._reads = 0
 
     def read(self, inputs: dict, positions=None, pooled: bool = True) -> dict:
         """Wires the encoder to a head that reads but a few of its vectors.
 
         All that a last block does after its keys and values is done for those vectors alone, which
         spares a head that reads one vector a row five sixths of that block, and gives the same as
-        the outputs of the whole encoder.
+        the outputs of the whole encoder. Of a functional model of your own that uses the encoder
+        once more, by `read` or as a whole, Keras cannot load the `.keras` file: keep its weights.
 
         Args:
             inputs: symbolic inputs of the encoder, by name.
@@ -154,7 +156,7 @@ class TransformerEncoder(keras.Model):
         reads_sequence = positions is not None
         blocks, causal = self.config.num_hidden_layers, self.config.is_decoder
         if pooled:
-            positions = PooledPlace(causal, name="pooled_place")(inputs["padding_mask"], positions)
+            positions = PooledPlace(causal)(inputs["padding_mask"], positions)
         places = keras.Input((None,), dtype="int32", name="places")
         if blocks == 0:
             x = keras.ops.take_along_axis(self._hidden_states[0], places[:, :, None], axis=1)
@@ -170,7 +172,10 @@ class TransformerEncoder(keras.Model):
             outputs["sequence_output"] = x[:, 1:] if pooled else x
         if pooled:
             outputs["pooled_output"] = self.get_layer("pooler")(x)
-        reader = keras.Model({**self.input, "places": places}, outputs, name=f"{self.name}_reader")
+        # A name of its own, so that a model can read an encoder twice.
+        self._reads += 1
+        name = f"{self.name}_reader_{self._reads}"
+        reader = keras.Model({**self.input, "places": places}, outputs, name=name)
         return reader({**inputs, "places": positions})
 
     def compile(self, *args, jit_compile=False, **kwargs):

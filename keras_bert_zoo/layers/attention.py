@@ -126,7 +126,7 @@ def _visible(inputs, padding_mask, causal, block_ids, positions):
         parts.append(ops.cast(padding_mask, "bool")[:, None, None, :])
     if causal:
         order = ops.arange(ops.shape(inputs)[1])
-        own = order[None] if positions is None else positions
+        own = order[None] if positions is None else ops.cast(positions, order.dtype)
         parts.append(order[None, None, None, :] <= own[:, None, :, None])
     if block_ids is not None:
         own = block_ids

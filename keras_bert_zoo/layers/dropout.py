@@ -12,8 +12,9 @@ class Dropout(keras.layers.Dropout):
     same places of their part of the batch. The replica's number is mixed into the seed; on the
     first replica, and without a strategy, nothing changes.
 
-    A place takes 16 random bits, so the rate is rounded to a multiple of 2^-16. Keras takes a
-    float, which costs twice the time, and rounds to 2^-7 where that is a bfloat16.
+    A place takes 16 random bits, so the rate is rounded to a multiple of 2^-16, and the kept places
+    are scaled by that. Keras takes a float, which costs twice the time, and rounds to 2^-7 where
+    that is a bfloat16.
     """
 
     def call(self, inputs, training=False):
@@ -28,9 +29,11 @@ class Dropout(keras.layers.Dropout):
         sizes = tf.shape(inputs)
         if self.noise_shape is not None:
             sizes = [sizes[i] if n is None else n for i, n in enumerate(self.noise_shape)]
-        scale = 1.0 / (1.0 - self.rate) if self.rate < 1 else 0.0
+        # Short of all, so that the scale is finite, also as a float16.
+        dropped = min(round(self.rate * 2**16), 2**16 - 2)
+        scale = 2**16 / (2**16 - dropped) if self.rate < 1 else 0.0
         scaled = inputs * tf.constant(scale, inputs.dtype)
-        return tf.where(_kept(sizes, self.rate, seed), scaled, tf.zeros([], inputs.dtype))
+        return tf.where(_kept(sizes, dropped, seed), scaled, tf.zeros([], inputs.dtype))
 
     def save_own_variables(self, store):
         if self.rate > 0:
@@ -41,9 +44,9 @@ class Dropout(keras.layers.Dropout):
             self.seed_generator.state.assign(store["seed_state"])
 
 
-def _kept(sizes, rate, seed):
-    """Draws which places are kept: bool, of the sizes."""
-    count = tf.reduce_prod(sizes)
+def _kept(sizes, dropped, seed):
+    """Draws which places are kept, all but `dropped` of 2^16: bool, of the sizes."""
+    count = tf.reduce_prod(tf.cast(sizes, tf.int64))
     words = tf.random.stateless_uniform([(count + 1) // 2], seed, None, None, tf.int32)
     halves = tf.reshape(tf.bitcast(words, tf.uint16), [-1])[:count]
-    return tf.reshape(halves, sizes) >= tf.constant(min(round(rate * 2**16), 2**16 - 1), tf.uint16)
+    return tf.reshape(halves, sizes) >= tf.constant(dropped, tf.uint16)

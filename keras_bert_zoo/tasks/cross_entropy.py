@@ -12,17 +12,24 @@ def cross_entropy(logits, classes):
     least one over the number of classes, so nothing is lost where the class's own is near 0.
 
     Args:
-        logits: float tensor (..., C).
+        logits: float32 or float64 tensor (..., C).
         classes: int tensor (...), from 0 to C - 1.
 
     Returns:
         A float tensor (...).
 
     Raises:
+        ValueError: if the shapes do not belong together.
         tf.errors.InvalidArgumentError: when run on a CPU, if a class is none of 0 to C - 1; on
-            other devices and under XLA its loss is NaN.
+            other devices and under XLA its loss and gradient are NaN.
     """
-    return _cross_entropy(tf.convert_to_tensor(logits), tf.convert_to_tensor(classes))
+    logits, classes = tf.convert_to_tensor(logits), tf.convert_to_tensor(classes)
+    if not classes.shape.is_compatible_with(logits.shape[:-1]):
+        raise ValueError(
+            "`classes` must have the shape of `logits` without its last axis. Received: logits of "
+            f"{logits.shape} and classes of {classes.shape}"
+        )
+    return _cross_entropy(logits, classes)
 
 
 @tf.custom_gradient
@@ -36,9 +43,11 @@ def _cross_entropy(logits, classes):
 
     losses = of(logits, best) - of(logits, classes) - tf.math.log(of(probabilities, best))
     known = (classes >= 0) & (classes < width)
-    losses = tf.where(known, losses, tf.constant(float("nan"), losses.dtype))
+    nan = tf.constant(float("nan"), losses.dtype)
+    losses = tf.where(known, losses, nan)
 
     def gradient(upstream):
+        upstream = tf.where(known, upstream, nan)
         spread = tf.reshape(probabilities * upstream[..., tf.newaxis], [-1, width])
         rows = tf.range(tf.size(classes, classes.dtype), dtype=classes.dtype)
         places = tf.stack([rows, tf.reshape(classes, [-1])], axis=1)

@@ -93,6 +93,26 @@ def test_nothing_to_read():
         reader(made(), with_positions=False, pooled=False)
 
 
+@pytest.mark.parametrize("with_positions", [False, True])
+def test_two_texts_through_one_encoder_or_two(with_positions):
+    first, second = made(), made()
+    name = "sequence_output" if with_positions else "pooled_output"
+    given = ids() | ({"at": POSITIONS} if with_positions else {})
+    for encoders in ((first, first), (first, second)):
+        inputs, outputs = [], []
+        for encoder in encoders:
+            own = {key: keras.Input((None,), dtype="int32") for key in given}
+            inputs.append(own)
+            ends = {key: x for key, x in own.items() if key != "at"}
+            outputs.append(encoder.read(ends, own.get("at"), pooled=not with_positions)[name])
+        turned = {key: values[::-1] for key, values in given.items()}
+        one, other = keras.Model(inputs, outputs)([given, turned])
+        for encoder, found in zip(encoders, (one, other[::-1]), strict=True):
+            np.testing.assert_allclose(
+                to_numpy(found), to_numpy(whole(encoder, ids())[name]), atol=2e-6
+            )
+
+
 def test_the_last_block_works_for_what_is_read_alone():
     encoder, shapes = made(), []
     for number in range(2):

@@ -66,11 +66,13 @@ def test_gradients_of_gelu_are_those_of_its_formula():
         np.testing.assert_allclose(ours, formula, rtol=1e-9, atol=1e-12)
 
 
-def test_gelu_takes_a_symbolic_tensor():
-    inputs = keras.Input((3,))
-    model = keras.Model(inputs, gelu(inputs))
-    x = X[:6].reshape(2, 3).astype("float32")
-    np.testing.assert_array_equal(model(x), gelu(x))
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+def test_gelu_takes_a_symbolic_tensor(dtype):
+    inputs = keras.Input((3,), dtype=dtype)
+    outputs = gelu(inputs)
+    assert outputs.dtype == dtype
+    x = tf.cast(X[:6].reshape(2, 3), dtype)
+    np.testing.assert_array_equal(keras.Model(inputs, outputs)(x), gelu(x))
 
 
 def operations(function):

@@ -89,10 +89,11 @@ def test_equals_plain_numpy(inputs, name):
     assert shares.max() > 0.8 or name == "none"  # The figures are no near-uniform averages.
 
 
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
 @pytest.mark.parametrize("name", MASKS)
-def test_some_positions_are_as_among_all(inputs, name):
+def test_some_positions_are_as_among_all(inputs, name, dtype):
     layer = make_layer()
-    positions = np.array([[0, 6, 3], [5, 5, 0], [1, 2, 0]], np.int32)
+    positions = np.array([[0, 6, 3], [5, 5, 0], [1, 2, 0]], dtype)
     outputs, probabilities = layer(
         inputs, positions=positions, return_probabilities=True, **MASKS[name]
     )

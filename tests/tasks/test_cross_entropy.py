@@ -78,8 +78,16 @@ def test_a_class_that_there_is_not(wrong):
     logits, classes = tf.zeros((2, 7)), tf.constant([1, wrong])
     with pytest.raises(tf.errors.InvalidArgumentError):
         cross_entropy(logits, classes)
-    compiled = tf.function(cross_entropy, jit_compile=True)(logits, classes).numpy()
-    assert np.isfinite(compiled).tolist() == [True, False]
+    compiled = tf.function(with_gradient, jit_compile=True)
+    losses, gradient = compiled(cross_entropy, logits, classes, tf.ones(2))
+    assert np.isfinite(losses).tolist() == [True, False]
+    assert np.isfinite(gradient).all(axis=-1).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("shape", [(3, 3, 1), (3,), (3, 4)])
+def test_classes_of_another_shape(shape):
+    with pytest.raises(ValueError, match="without its last axis"):
+        cross_entropy(tf.zeros((3, 3, 7)), tf.zeros(shape, tf.int32))
 
 
 def test_arrays_and_a_static_shape():
