@@ -7,6 +7,7 @@ import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
+import keras
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -19,6 +20,13 @@ def shared_data() -> pathlib.Path:
     if not folder.is_dir():
         pytest.skip(f"no shared data: set KBZ_SHARED_DATA, or put it at {folder}")
     return folder
+
+
+@pytest.fixture(scope="module", autouse=True)
+def memory_given_back():
+    """Frees the graphs of a file's models, which otherwise fill gigabytes over the whole suite."""
+    yield
+    keras.backend.clear_session()
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ import tensorflow as tf
 from keras_bert_zoo.encoders.transformer import check_jit
 from keras_bert_zoo.tasks.step import SteppedModel
 from keras_bert_zoo.training.epoch_means import EpochMeans
-from keras_bert_zoo.training.fingerprint import differences, fingerprint
 from keras_bert_zoo.training.nonfinite import NonfiniteSteps
 from keras_bert_zoo.training.signals import NotedSignal
 from keras_bert_zoo.training.snapshots import Snapshots
+from keras_bert_zoo.training.state import TrainingState
 from keras_bert_zoo.training.stepping import Stepper
 from keras_bert_zoo.training.strategies import is_chief
 
@@ -142,15 +142,13 @@ class Trainer:
         self.nonfinite, self.max_nonfinite = nonfinite, max_nonfinite
         self.stepper = Stepper(task, self.strategy, accumulation_steps, average_decay, jit_compile)
         told = {"clip_norm": clip_norm, "average_decay": average_decay, "settings": settings or {}}
-        self.fingerprint = fingerprint(task, told)
-        self._losses = []
-        self._left_out = set()
-        self._best = None
+        self._progress = EpochMeans(self.stepper.names, task.loss_names)
+        self._state = TrainingState(task, self.stepper.averages, self._progress, told)
 
     @property
     def step_losses(self) -> np.ndarray:
         """The loss of every step so far, float32, also of those before a restart."""
-        return np.array(self._losses, np.float32)
+        return np.array(self._state.losses, np.float32)
 
     @property
     def is_chief(self) -> bool:
@@ -214,8 +212,8 @@ class Trainer:
             if value is not None and (not isinstance(value, int) or value < 1):
                 raise ValueError(f"`{name}` must be a whole number from 1 on. Received: {value}")
         per_epoch = steps_per_epoch or total_steps
-        progress = EpochMeans(self.stepper.names, self.task.loss_names)
-        step = self._restore(progress)
+        self._progress.clear()
+        step = self._restore()
         calls = self._callback_list(callbacks, per_epoch, epochs=-(-total_steps // per_epoch))
         bar = self._progress_bar(total_steps, verbose)
 
@@ -236,21 +234,21 @@ class Trainer:
                     epoch_begun = epoch
                 count = self._steps_to_do(step, total_steps, per_epoch)
                 calls.on_train_batch_begin(step % per_epoch)
-                allowed = [place not in self._left_out for place in range(step, step + count)]
+                allowed = [place not in self._state.left_out for place in range(step, step + count)]
                 start = time.perf_counter()
                 told = self._run_steps(iterator, allowed, step, total_steps)
                 seconds = time.perf_counter() - start
                 bad = nonfinite.tell(step, told, allowed)
                 if bad and self.nonfinite == "roll_back" and self.snapshots.steps:
-                    left_out = self._left_out | set(bad)
-                    step = self._restore(progress)
-                    self._left_out = left_out
+                    left_out = self._state.left_out | set(bad)
+                    step = self._restore()
+                    self._state.left_out = left_out
                     iterator = batches_from(step)
                     continue
                 step += count
-                self._losses += told["loss"].tolist()
-                progress.add(told["sums"])
-                logs = progress.means()
+                self._state.losses += told["loss"].tolist()
+                self._progress.add(told["sums"])
+                logs = self._progress.means()
                 calls.on_train_batch_end((step - 1) % per_epoch, logs)
                 self._show(bar, step, logs["loss"], float(told["tokens"]) / max(seconds, 1e-9))
                 best = False
@@ -258,17 +256,17 @@ class Trainer:
                     if validation is not None:
                         logs |= {f"val_{k}": v for k, v in self._validate(validation).items()}
                     calls.on_epoch_end(epoch, logs)
-                    progress.clear()
+                    self._progress.clear()
                     best = self._note_best(step, logs)
                 stopped = ended.received is not None
                 if best or stopped or (step < total_steps and self._is_due(step, saved_at)):
-                    self._save(step, progress)
+                    self._save(step)
                     saved_at = time.monotonic()
                 if stopped:
                     calls.on_train_end()
                     raise SystemExit(128 + ended.received)
         if self.snapshots is not None and step not in self.snapshots.steps:
-            self._save(step, progress)
+            self._save(step)
         calls.on_train_end()
         return self.task.history
 
@@ -334,61 +332,18 @@ class Trainer:
         if self.monitor is None:
             return False
         score = self._score(logs)
-        best = np.isfinite(score) and (self._best is None or score > self._best["score"])
+        former = self._state.best
+        best = np.isfinite(score) and (former is None or score > former["score"])
         if best:
-            self._best = {"step": step, "score": score}
+            self._state.best = {"step": step, "score": score}
         return best
 
-    def _variables(self):
-        groups = {"task": self.task.variables, "optimizer": self.task.optimizer.variables}
-        groups["average"] = self.stepper.averages
-        return {
-            f"{group}/{number}": variable
-            for group, variables in groups.items()
-            for number, variable in enumerate(variables)
-        }
+    def _save(self, step):
+        if self.snapshots is not None and self.is_chief:
+            self._state.save(self.snapshots, step)
 
-    def _save(self, step, progress):
-        if self.snapshots is None or not self.is_chief:
-            return
-        arrays = {
-            name: keras.ops.convert_to_numpy(variable)
-            for name, variable in self._variables().items()
-        }
-        state = {
-            "fingerprint": self.fingerprint,
-            "progress": progress.sums,
-            "left_out": sorted(self._left_out),
-            "best": self._best,
-        }
-        arrays["step_losses"] = self.step_losses
-        best = self._best["step"] if self._best else None
-        self.snapshots.save(step, arrays, state, best)
-
-    def _restore(self, progress):
-        """Sets everything to the newest snapshot; returns its step, 0 if there is none."""
-        snapshot = None if self.snapshots is None else self.snapshots.newest()
-        if snapshot is None:
-            return 0
-        changed = differences(snapshot.state["fingerprint"], self.fingerprint)
-        # By number, as Keras counts names up in a process.
-        variables = self._variables()
-        shapes = {name: tuple(variable.shape) for name, variable in variables.items()}
-        found = {name: array.shape for name, array in snapshot.arrays.items()}
-        found.pop("step_losses", None)
-        if changed or shapes != found:
-            told = "; ".join(changed) or "their weights are of other shapes"
-            raise ValueError(
-                f"The snapshots in {self.snapshots.folder} are of a training with other settings: "
-                f"{told}. Train with the former ones, or into another folder."
-            )
-        for name, variable in variables.items():
-            variable.assign(snapshot.arrays[name])
-        self._losses = snapshot.arrays["step_losses"].tolist()
-        self._left_out = set(snapshot.state["left_out"])
-        self._best = snapshot.state["best"]
-        progress.sums = {name: list(pair) for name, pair in snapshot.state["progress"].items()}
-        return snapshot.step
+    def _restore(self):
+        return 0 if self.snapshots is None else self._state.restore(self.snapshots)
 
 
 def _check_scope(task, strategy):
