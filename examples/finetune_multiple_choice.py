@@ -7,8 +7,8 @@ python examples/finetune_multiple_choice.py --preset DIR --output_dir OUT --form
 
 The files are SWAG's CSV, ARC's CSV without header, or JSON lines of `question`, `choices` and
 `answer`. The accuracy on `--dev_file` is measured after each epoch, and the best weights kept;
-`--predict_file` may have no answers. In `--output_dir`, of several seeds in a folder each, are
-`predictions.jsonl`, the model, and `metrics.json`. The last line is JSON.
+`--predict_file` may have no answers. In `--output_dir` are `predictions.jsonl` and the model, of
+several seeds in a folder each, and `metrics.json`. The last line is JSON.
 """
 
 import json

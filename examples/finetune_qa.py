@@ -7,8 +7,8 @@ python examples/finetune_qa.py --preset DIR --output_dir OUT --data_dir squad \
 The data are `train-v1.1.json` and `dev-v1.1.json` in `--data_dir`, or v2.0, or other files by
 `--train_file` and `--predict_file`. Exact match and F1 of the latter are measured after each epoch,
 and the best weights kept. In `--output_dir` are `predictions.json`, `nbest_predictions.json`,
-`null_odds.json`, the model, and `metrics.json`; of several seeds in a folder each. The last line is
-JSON.
+`null_odds.json` and the model, of several seeds in a folder each, and `metrics.json`. The last line
+is JSON.
 """
 
 import pathlib

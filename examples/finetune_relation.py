@@ -6,9 +6,9 @@ The data are `TRAIN_FILE.TXT` and `TEST_FILE_FULL.TXT` in `--data_dir`, or other
 format. The paper's ablations are `--nomarkers` and `--noentity_vectors`. The official macro-F1 of
 the test file is measured after each epoch. The last epoch stands, as there is no dev set to choose
 one by; with `--held_out_examples=800` as many of the training sentences choose it, the last ones.
-In `--output_dir`, of several seeds in a folder each, are `proposed_answers.txt` and
-`answer_key.txt`, as the official scorer takes them, `report.txt`, the model, and `metrics.json`.
-A `.keras` file as `--preset`, with `--nodo_train`, answers again. The last line is JSON.
+In `--output_dir` are `proposed_answers.txt` and `answer_key.txt`, as the official scorer takes
+them, `report.txt` and the model, of several seeds in a folder each, and `metrics.json`. A
+`.keras` file as `--preset`, with `--nodo_train`, answers again. The last line is JSON.
 """
 
 import pathlib

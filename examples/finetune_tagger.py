@@ -38,13 +38,14 @@ flags.DEFINE_bool("tagged_test", True, "Whether the test set of --data_dir has t
 flags.DEFINE_bool("export", True, "Whether to write the model of the last seed.")
 
 
-def read(path, with_tags=True):
+def read(path, with_tags=True, labels=None):
     return read_conll(
         path,
         token_column=FLAGS.token_column,
         tag_column=FLAGS.tag_column if with_tags else None,
         scheme=FLAGS.scheme,
         comments=FLAGS.comments,
+        labels=labels,
         skip_bad_rows=FLAGS.skip_bad_rows,
     )
 
@@ -60,17 +61,22 @@ def find(split):
 
 
 def read_splits():
-    """Sentences of train, dev and test, and the number of skipped ones; `None` for no test set."""
+    """The labels, the sentences of train, dev and test, `None` for no test set, and a number.
+
+    The number is that of the skipped ones.
+    """
     if bool(FLAGS.data_file) == bool(FLAGS.data_dir):
         raise app.UsageError("Either --data_dir or --data_file says where the data are.")
     if FLAGS.data_file:
         rows = read(FLAGS.data_file)
-        return *split_documents(rows), common.tell_skipped(rows)
-    tables = [read(find("train")), read(find("dev"))]
+        return tag_labels(rows), *split_documents(rows), common.tell_skipped(rows)
+    train = read(find("train"))
+    labels = tag_labels(train)
+    tables = [train, read(find("dev"), labels=labels)]
     if FLAGS.do_predict:
-        tables.append(read(find("test"), FLAGS.tagged_test))
+        tables.append(read(find("test"), FLAGS.tagged_test, labels))
     skipped = common.tell_skipped(*tables)
-    return *(list(table) for table in tables), *[None] * (3 - len(tables)), skipped
+    return labels, *map(list, tables), *[None] * (3 - len(tables)), skipped
 
 
 def make(labels):
@@ -92,11 +98,10 @@ def main(_):
     common.quiet()
     if FLAGS.feature_based and FLAGS["learning_rate"].using_default_value:
         FLAGS.learning_rate = 1e-3  # What is trained starts from nothing.
-    train, dev, test, skipped = read_splits()
+    labels, train, dev, test, skipped = read_splits()
     train = train[: FLAGS.max_train_examples]
     if not train or not dev:
         raise ValueError(f"There are {len(train)} sentences to train on, and {len(dev)} of dev.")
-    labels = tag_labels(train)
     weights = FLAGS.label_weights and {
         name: float(weight) for name, weight in (part.split("=") for part in FLAGS.label_weights)
     }

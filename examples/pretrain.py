@@ -13,9 +13,9 @@ The texts are tokenized once, into `OUT/tokens` or `--cache_dir`, and read from 
 time, so they may be larger than memory. With `--tokenize_only` nothing else is done: so one host
 can do it for all that share the folder.
 
-In `OUT` are the model (`pretraining.keras`, `saved_model` and, with the `hub` extra, `preset`, from
-which the fine-tuning scripts go on), a model card (`README.md`), `metrics.json` and a learning
-curve. The last line is JSON.
+In `OUT` are the model (`pretraining.keras`, `saved_model` unless it is `--left_to_right`, and, with
+the `hub` extra, `preset`, from which the fine-tuning scripts go on), a model card (`README.md`),
+`metrics.json` and a learning curve. The last line is JSON.
 """
 
 import contextlib

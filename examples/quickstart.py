@@ -139,7 +139,6 @@ def main(argv):
         "seed": FLAGS.seed,
         "saved_model": str(output / "saved_model"),
         "seconds": round(time.monotonic() - STARTED, 1),
-        # Bytes on macOS, kilobytes elsewhere.
         "peak_rss_mb": report.peak_megabytes(),
     }
     report.write_metrics(metrics | {"curve": curve, "flags": FLAGS.flag_values_dict()}, output)

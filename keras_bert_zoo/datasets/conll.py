@@ -40,6 +40,7 @@ def read_conll(
     separator: str | None = None,
     scheme: str | None = None,
     comments: str | None = None,
+    labels: Sequence[str] | None = None,
     skip_bad_rows: bool = False,
 ) -> Rows:
     """Reads a word a line, its columns apart, and a blank line between sentences.
@@ -57,6 +58,8 @@ def read_conll(
             The examples have IOB2.
         comments: what a line that is to be passed over begins with, such as `"# "`; by default
             no line is.
+        labels: those of the task, as `tag_labels` gives them; tags of other types are errors. By
+            default any type is right.
         skip_bad_rows: whether to leave out sentences with a bad row, and list them.
 
     Returns:
@@ -65,7 +68,7 @@ def read_conll(
     Raises:
         ValueError: if the file cannot be read or holds no sentence, a setting has no meaning, or
             a row is bad, with its line: it lacks a column, or one of several rows before it, its
-            word is empty, or its tag is none.
+            word is empty, or its tag is none, or of a type that is not in `labels`.
     """
     if token_column is None or token_column == tag_column:
         raise ValueError(
@@ -76,7 +79,8 @@ def read_conll(
         raise ValueError(f"`scheme` must be one of {SCHEMES}, or None. Received: {scheme!r}")
     if separator == "" or comments == "":
         raise ValueError("`separator` and `comments` are None or a text of one character or more.")
-    reader = _Reader(token_column, tag_column, separator, scheme)
+    types = None if labels is None else sorted({split_tag(label)[1] for label in labels} - {""})
+    reader = _Reader(token_column, tag_column, separator, scheme, types)
     sentences = reader.sentences(read_lines(path), comments)
     return Rows.read(path, sentences, _given, skip_bad_rows)
 
@@ -90,10 +94,11 @@ def _given(line, sentence):
 class _Reader:
     """The settings of `read_conll`, and what the first row tells."""
 
-    def __init__(self, token_column, tag_column, separator, scheme):
+    def __init__(self, token_column, tag_column, separator, scheme, types):
         self.places = [token_column] + ([] if tag_column is None else [tag_column])
         self.separator = separator
         self.scheme = scheme
+        self.types = types
         self.columns = None
 
     def sentences(self, lines, comments) -> Iterator[tuple[int, TaggedSentence | BadRow]]:
@@ -142,9 +147,14 @@ class _Reader:
             raise BadRow(f"the word is empty: {text!r:.200}. A blank line ends a sentence.")
         if len(chosen) > 1:
             try:
-                split_tag(chosen[1])
+                type = split_tag(chosen[1])[1]
             except ValueError as error:
                 raise BadRow(f"{error}. Choose another `tag_column`.") from None
+            if type and self.types is not None and type not in self.types:
+                raise BadRow(
+                    f"no label is of the type of the tag {chosen[1]!r}; those there are: "
+                    f"{', '.join(self.types) or 'none'}"
+                )
         return chosen
 
     def made(self, rows, bad, document):

@@ -64,6 +64,7 @@ class BertEncoder(TransformerEncoder):
         Raises:
             ValueError: if there is no such preset, it is no BERT, a weight is missing or has
                 another shape than the config says, or a file is damaged.
+            ImportError: if an extra that the preset's files need is not installed.
         """
         folder = PresetFolder.open(preset, load_weights)
         length = kwargs.get("sequence_length") if extend_positions else None

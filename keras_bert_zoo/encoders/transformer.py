@@ -134,10 +134,11 @@ class TransformerEncoder(keras.Model):
     def read(self, inputs: dict, positions=None, pooled: bool = True) -> dict:
         """Wires the encoder to a head that reads but a few of its vectors.
 
-        All that a last block does after its keys and values is done for those vectors alone, which
-        spares a head that reads one vector a row five sixths of that block, and gives the same as
-        the outputs of the whole encoder. Of a functional model of your own that uses the encoder
-        once more, by `read` or as a whole, Keras cannot load the `.keras` file: keep its weights.
+        All that a last block does after its queries, keys and values is done for those vectors
+        alone, which spares a head that reads one vector a row three quarters of that block, and
+        gives the same as the outputs of the whole encoder. Of a functional model of your own that
+        uses the encoder once more, by `read` or as a whole, Keras cannot load the `.keras` file:
+        keep its weights.
 
         Args:
             inputs: symbolic inputs of the encoder, by name.

@@ -24,6 +24,9 @@ class AdamW(keras.optimizers.AdamW):
     Variables whose path ends in `bias`, `beta` or `gamma` are not decayed.
 
     Args:
+        learning_rate: the rate, or a schedule of it.
+        weight_decay: share of a weight that is taken off at a rate of 1; `None` for none.
+        epsilon: what is added to sqrt(v).
         bias_correction: whether m and v are corrected for having started at zero, `m / (1 -
             beta_1^t)` and `v / (1 - beta_2^t)` (arXiv 1412.6980, section 3). The original BERT did
             without, which makes short fine-tunings unstable (arXiv 2006.05987).

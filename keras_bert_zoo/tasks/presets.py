@@ -61,7 +61,8 @@ class PresetModel(TextModel):
             vocabulary: path or list of a WordPiece vocabulary to use instead of the preset's.
             lowercase: whether the tokenizer lower-cases; by default as the preset says.
             sequence_length: tokens that texts are cut and padded to; by default 128 (384 for
-                questions), or less if the preset has less.
+                questions, and what its folder says for a `TextEmbedder`), or less if the preset has
+                less.
             fixed_length: whether the encoder takes this length only, as XLA and TPUs need it.
             config_changes, extend_positions: as in `BertEncoder.from_preset`. More positions are
                 made if `sequence_length` asks for them.
@@ -72,6 +73,7 @@ class PresetModel(TextModel):
         Raises:
             ValueError: as `BertEncoder.from_preset` and the constructor do; or if the preset is of
                 another task whose head cannot be told from this one's.
+            ImportError: if an extra that the preset's files need is not installed.
         """
         _check_lengths(sequence_length, kwargs, vocabulary, lowercase)
         folder = PresetFolder.open(preset, load_weights)

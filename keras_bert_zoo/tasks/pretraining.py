@@ -23,8 +23,8 @@ class Pretraining(MaskedLM):
 
     Args:
         encoder: the encoder.
-        preprocessor: a `TextPreprocessor`, which `fill` and `export` need; it has no part in
-            training.
+        preprocessor: a `TextPreprocessor`, which `fill` and `export` need, and training on texts,
+            which takes `next_sentence=False`.
         next_sentence: whether to predict next sentences too. Without, this is `MaskedLM`.
         seed: as in `MaskedLM`.
     """

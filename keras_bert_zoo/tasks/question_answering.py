@@ -54,6 +54,9 @@ class QuestionAnswering(Task):
             none where the score at `[CLS]` exceeds that of the best span by more than this, such as
             `tuned_null_threshold` has found. `None` to answer anyway. It may be set later.
 
+    Raises:
+        ValueError: if `max_answer_tokens` is no whole number from 1 on.
+
     Example:
 
     ```python

@@ -78,6 +78,7 @@ def test_white_space_of_unicode_is_part_of_a_word(written):
         ("a\tO\n\tO\n", {}, 2, "the word is empty"),
         ("a O\n\nb O\nc I-X", {"scheme": "IOB2"}, 3, "sentence that begins here.*no IOB2"),
         ("a O\n\nb S-X", {"scheme": "IOB2"}, 3, "IOB2 has the letters"),
+        ("a O\nb I-X\nc B-Y", {"labels": ["O", "B-X", "I-X"]}, 3, "type of the tag 'B-Y'.*are: X"),
         (b"a O\n\xff O\n", {}, 2, "not UTF-8"),
     ],
 )

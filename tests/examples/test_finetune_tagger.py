@@ -46,6 +46,8 @@ def test_splits_in_a_folder(tmp_path, preset, jit_compile):
         write_conll(tmp_path / f"{split}.txt", WORDS[:last], TAGS[:last])
     with open(tmp_path / "train.txt", "a", encoding="utf-8") as file:
         file.write("\ntea B-LOC O\n\n")
+    with open(tmp_path / "dev.txt", "a", encoding="utf-8") as file:
+        file.write("\ntea B-PER\n\n")
     out = tmp_path / "out"
     settings = ("--preset", preset, "--output_dir", out, "--data_dir", tmp_path)
     report = run(
@@ -53,7 +55,7 @@ def test_splits_in_a_folder(tmp_path, preset, jit_compile):
         "--learning_rate=0.01", "--max_seq_length=10", "--do_predict", "--skip_bad_rows",
         "--label_weights=O=0.5", f"--jit_compile={jit_compile}",
     )  # fmt: skip
-    assert report["skipped_rows"] == 1
+    assert report["skipped_rows"] == 2
     assert report["labels"] == ["O", "B-LOC", "I-LOC"]
     # The F1 is that of the words in the files, for the official scorer.
     for name, key, count in (("dev", "f1", 4), ("test", "test_f1", 3)):
